@@ -13,7 +13,7 @@ pub fn limit(lab: &mut Lab, group: GroupId, quota: u64, period: u64, burst: u64)
     lab.sched.set_group_bandwidth(group, Some(quota), period, burst).expect("a limit in range");
 }
 
-/// Lets time pass in steps of a millisecond with a tick every 4 ms, timers on time, and whoever must reschedules.
+/// Lets time pass in steps of a millisecond with a tick every 4 ms and timers on time; CPUs that must reschedule do.
 pub fn run(lab: &mut Lab, milliseconds: u64) {
     for _ in 0..milliseconds {
         lab.advance(MS);
@@ -78,7 +78,7 @@ fn twenty_percent_of_one_cpu() {
 
 /// From 6.18 on a queue out of runtime stays where it is, and its tasks run on in the kernel; each goes as it returns to user space
 /// (`throttle_cfs_rq_work`), one that is picked meanwhile too, and all come back with the refill. 5 ms of 100 ms are used up at the tick
-/// after 6 ms. Whoever returns after the refill stays.
+/// after 6 ms. A task that returns after the refill stays.
 #[test]
 fn tasks_are_taken_off_one_by_one() {
     for release in ["6.18", "7.2", "7.3"] {
@@ -171,7 +171,7 @@ fn one_cpu_worth_of_runtime_does_not_hold_one_task_back() {
     assert_eq!(lab.sched.bandwidth_stats(limited).nr_throttled, 0);
 }
 
-/// sched-bwc, example 2: 1000 ms of quota in 500 ms are two CPUs: two tasks on two CPUs run all the time, and so does nobody less.
+/// sched-bwc, example 2: 1000 ms of quota in 500 ms are two CPUs: two tasks on two CPUs run all the time.
 #[test]
 fn two_cpus_worth_of_runtime_on_two_cpus() {
     let mut lab = Lab::with_cpus("6.1", 2, &[]);
@@ -284,9 +284,9 @@ fn a_group_emptied_by_throttling_keeps_its_weight() {
     }
 }
 
-/// Who was throttled and becomes a real-time task leaves limbo and runs. It sleeps then, and `p->on_rq` is 0 whatever class it gets
-/// (`block_task`), so that a change of class queues nobody: `p->throttled`, which is looked at as a fair task is queued, does not count. Found by
-/// `the_books_of_groups_balance`.
+/// A throttled task that becomes a real-time task leaves limbo and runs. It sleeps then, and `p->on_rq` is 0 whatever class it gets
+/// (`block_task`), so that a change of class does not queue it: `p->throttled`, which is read as a fair task is queued, does not count.
+/// Found by `the_books_of_groups_balance`.
 #[test]
 fn a_throttled_task_that_changed_class_and_sleeps_stays_asleep() {
     for release in RELEASES {

@@ -45,7 +45,7 @@ fn preempted_in(mut lab: Lab, waits_at: u64) -> (Lab, TaskId, TaskId, TaskId) {
     (lab, running, waiting, woken)
 }
 
-/// Whoever preempts is next, whoever is preempted is last.
+/// The preempting task is the next buddy, the preempted task the last buddy.
 #[test]
 fn a_wake_up_preemption_names_both_buddies() {
     for release in RELEASES {
@@ -110,7 +110,7 @@ fn buddies_are_cleared_when_they_run_or_leave() {
     }
 }
 
-/// The last buddy gets the CPU back before whoever is first, as long as it is no more than a granularity ahead of that one.
+/// The last buddy gets the CPU back before the first task in virtual time, as long as it is no more than a granularity ahead of that one.
 #[test]
 fn the_last_buddy_gets_the_cpu_back() {
     for release in RELEASES {
@@ -131,7 +131,7 @@ fn the_last_buddy_gets_the_cpu_back() {
     }
 }
 
-/// The unfairness is measured in the virtual time of whoever is first.
+/// The unfairness is measured in the virtual time of the first task.
 #[test]
 fn a_buddy_s_room_is_in_the_first_task_s_virtual_time() {
     for release in RELEASES {

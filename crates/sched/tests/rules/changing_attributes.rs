@@ -72,7 +72,7 @@ fn a_sleeping_task_s_weight_counts_when_it_wakes() {
     }
 }
 
-/// A running task must go if it became less important and somebody waits (`prio_changed_fair`).
+/// A running task must go if it became less important and another task waits (`prio_changed_fair`).
 #[test]
 fn a_running_task_that_fell_is_rescheduled() {
     for release in ALL {
@@ -81,10 +81,10 @@ fn a_running_task_that_fell_is_rescheduled() {
             let (running, _) = (lab.task(), lab.task());
             lab.schedule(CPU0);
             lab.sched.set_user_nice(running, nice);
-            // 2.6.24 reschedules whoever runs whenever any task rises.
+            // 2.6.24 reschedules the current task whenever any task rises.
             assert_eq!(lab.sched.need_resched(CPU0), goes || release == "2.6.24", "{release} {nice}");
         }
-        // Alone there is nobody to go for (from 5.6 on; 2.6.24 does not look).
+        // A lone task need not go (from 5.6 on; 2.6.24 does not check).
         let mut lab = Lab::new(release, &[]);
         let alone = lab.task();
         lab.schedule(CPU0);
@@ -188,7 +188,7 @@ fn a_policy_alone_is_no_reason_to_preempt() {
 }
 
 /// A waiting fair task that turns real-time preempts; a running one goes on, from 7.0 on after a schedule that its own rise asks for
-/// (`sched_change_end` calls `wakeup_preempt` for whoever rose).
+/// (`sched_change_end` calls `wakeup_preempt` for the task that rose).
 #[test]
 fn turning_real_time_preempts_fair_tasks() {
     for release in ALL {

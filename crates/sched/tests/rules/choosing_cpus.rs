@@ -115,7 +115,7 @@ fn a_cpu_idles_exactly_while_it_has_no_task() {
     let mut lab = Lab::with_cpus("6.1", 2, &[]);
     assert!(lab.sched.idle_cpu(CPU0));
     let task = lab.task();
-    assert!(!lab.sched.idle_cpu(CPU0), "queued, though nobody runs yet");
+    assert!(!lab.sched.idle_cpu(CPU0), "queued, though no task runs yet");
     lab.schedule(CPU0);
     lab.run(CPU0, MS);
     assert_eq!(lab.sleep(CPU0), TaskId::IDLE);

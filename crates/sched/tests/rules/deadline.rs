@@ -84,7 +84,7 @@ fn a_throttled_task_is_replenished_less_its_overrun() {
         let mut lab = Lab::new(release, &[]);
         let start = lab.now;
         let task = reserved(&mut lab, 2_000, 10_000, 10_000);
-        // The tick at 3 ms finds 1 ms too much. Nobody else is there: the CPU idles.
+        // The tick at 3 ms finds 1 ms too much. There is no other task: the CPU idles.
         assert!(lab.tick_after(CPU0, 3 * MS), "{release}");
         assert_eq!(state(&lab, task), (-(MS as i64), start + 10 * MS));
         assert!(lab.sched.dl_state(task).is_some_and(|state| state.throttled && state.overruns == 1));

@@ -50,7 +50,7 @@ fn an_ideal_cpu_runs_each_task_at_one_nth() {
     }
 }
 
-/// sched-design-CFS, 2 and 3: whoever has the smallest `vruntime` runs, and what it ran is added to it.
+/// sched-design-CFS, 2 and 3: the task with the smallest `vruntime` runs, and what it ran is added to that.
 #[test]
 fn the_leftmost_task_runs() {
     for release in ["2.6.24", "5.10", "6.1"] {
@@ -123,7 +123,7 @@ fn a_batch_task_does_not_preempt_by_waking() {
             let sleeper = lab.spawn(policy, 0);
             lab.schedule(CPU0);
             lab.sleep(CPU0);
-            // Nobody else was there to run up a distance, and it is a long one: 500 ms; EEVDF: past every request.
+            // No other task was there to run up a distance, and it is a long one: 500 ms; EEVDF: past every request.
             lab.spawn(Policy::Other, 0);
             lab.schedule(CPU0);
             lab.run(CPU0, 500 * MS);
@@ -212,8 +212,9 @@ fn the_earliest_virtual_deadline_among_those_owed_runs() {
     }
 }
 
-/// sched-eevdf: "this prevents tasks from exploiting the system by sleeping briefly to reset their negative lag". Who runs 0.3 ms ahead,
-/// sleeps for 1 µs and wakes has its lag still; who sleeps long has it no more: "long-sleeping tasks eventually have their lag reset".
+/// sched-eevdf: "this prevents tasks from exploiting the system by sleeping briefly to reset their negative lag". A task that runs 0.3 ms
+/// ahead, sleeps for 1 µs and wakes has its lag still; after a long sleep it has none: "long-sleeping tasks eventually have their lag
+/// reset".
 #[test]
 fn a_short_sleep_does_not_reset_negative_lag_a_long_one_does() {
     for release in EEVDF {
@@ -224,7 +225,7 @@ fn a_short_sleep_does_not_reset_negative_lag_a_long_one_does() {
             lab.advance(300 * US);
             assert_eq!(lab.sleep(CPU0), other, "{release}");
             lab.run(CPU0, sleep);
-            // Time decays the lag, and a pick, as each tick may ask for one, takes off who has none left.
+            // Time decays the lag, and a pick, as each tick may ask for one, dequeues a task that has none left.
             lab.schedule(CPU0);
             lab.schedule(CPU0);
             let average = (lab.vruntime(other) + lab.vruntime(sleeper)) / 2;
@@ -306,8 +307,8 @@ fn a_parent_s_quota_ends_its_children_s_turn() {
 /// Three CPUs take slices of 5, 5 and 4 of 14 ms. A real-time task keeps the first two from using theirs; the third is throttled after
 /// 4 ms. When the waiting two leave the group, 4 ms each come back: 8 ms, more than a slice. 5 ms later the third goes on with them.
 ///
-/// From 6.18 on a queue begins with a nanosecond (`tg_set_cfs_bandwidth`), so that nobody takes a slice who only waits: there the real-time
-/// tasks come a millisecond later. The first two have taken 6 ms each then, what they ran included, 2 are left, and the third is
+/// From 6.18 on a queue begins with a nanosecond (`tg_set_cfs_bandwidth`), so that a queue whose tasks only wait takes no slice: there the
+/// real-time tasks come a millisecond later. The first two have taken 6 ms each then, what they ran included, 2 are left, and the third is
 /// throttled after 3 ms, when it owes one less a nanosecond; of the 8 ms it can use 7 then, a nanosecond and what it is charged late.
 #[test]
 fn slack_goes_to_throttled_queues() {

@@ -66,7 +66,7 @@ fn a_slice_may_be_asked_for() {
     }
 }
 
-/// Among the eligible the earliest deadline runs, whoever came first.
+/// Among eligible tasks that with the earliest deadline runs, in whatever order they came.
 #[test]
 fn the_earliest_deadline_runs() {
     for release in EEVDF {
@@ -112,7 +112,7 @@ fn the_average_is_weighted() {
     }
 }
 
-/// A served request gets the next deadline, a slice on, and the task goes if anybody waits.
+/// A served request gets the next deadline, a slice on, and the task goes if another waits.
 #[test]
 fn a_served_request_ends_the_turn() {
     for release in EEVDF {
@@ -218,12 +218,12 @@ fn a_sleeper_in_debt_stays_queued() {
         lab.run(CPU0, 50 * US);
         assert_eq!(lab.schedule(CPU0), other, "{release}");
         assert!(!lab.entity(sleeper).on_rq, "{release}: gone");
-        // What it earned while it lingered does not count (DELAY_ZERO): without lag.
+        // What it earned while its dequeue was delayed does not count (DELAY_ZERO): without lag.
         assert_eq!(lab.entity(sleeper).vlag, 0, "{release}");
     }
 }
 
-/// Who has no debt leaves at once, and so does who exits.
+/// A task without debt is dequeued at once, and so is a task that exits.
 #[test]
 fn only_sleepers_in_debt_stay_queued() {
     for release in EEVDF {
@@ -240,7 +240,7 @@ fn only_sleepers_in_debt_stay_queued() {
     }
 }
 
-/// Who wakes before it left goes on where it is.
+/// A task that wakes before its delayed dequeue goes on where it is.
 #[test]
 fn a_delayed_task_that_wakes_keeps_its_place() {
     for release in EEVDF {
@@ -266,7 +266,7 @@ fn a_delayed_task_that_wakes_keeps_its_place() {
     }
 }
 
-/// `wait_task_inactive`: who waits for a task to sleep takes it off its queue if it lingers there, in debt as it is. At 0.3 ms it went to
+/// `wait_task_inactive`: a task that waits for another to sleep dequeues it if it is delayed, in debt as it is. At 0.3 ms it went to
 /// sleep; the other is at 0.1 ms now, V at 0.2 ms. A task that is off its queue, or awake on it, stays as it is.
 #[test]
 fn waiting_for_a_task_to_sleep_dequeues_it() {
@@ -286,7 +286,7 @@ fn waiting_for_a_task_to_sleep_dequeues_it() {
     }
 }
 
-/// RUN_TO_PARITY: whoever was picked keeps its CPU while it is eligible and its request stands, against earlier deadlines.
+/// RUN_TO_PARITY: a picked task keeps its CPU while it is eligible and its request lasts, against earlier deadlines.
 #[test]
 fn a_picked_task_is_protected() {
     // Both at 0. A task at nice −5 wakes at V with a request of the same 0.7 ms: due at 0.23 ms of virtual time, before 0.35.
@@ -357,7 +357,7 @@ fn a_yield_forfeits_the_request() {
         let (mut lab, running, waiting) = pair(release, &[]);
         assert_eq!(lab.yields(CPU0), waiting, "{release}");
         assert_eq!(place(&lab, running), (350_000, 700_000), "{release}");
-        // Who is not eligible has nothing to forfeit.
+        // A task that is not eligible has nothing to forfeit.
         let (mut lab, running, waiting) = pair(release, &[]);
         lab.advance(300 * US);
         assert_eq!(lab.yields(CPU0), waiting, "{release}");

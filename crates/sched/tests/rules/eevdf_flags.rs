@@ -45,7 +45,7 @@ fn a_moved_task_is_due_when_it_was() {
     }
 }
 
-/// DELAY_DEQUEUE: who sleeps after 0.3 ms, where V is 0.15 ms, stays queued; without, it leaves at once with that lag.
+/// DELAY_DEQUEUE: a task that sleeps after 0.3 ms, where V is 0.15 ms, stays queued; without, it leaves at once with that lag.
 #[test]
 fn a_sleeper_in_debt_stays_or_goes() {
     for release in EEVDF {
@@ -59,15 +59,15 @@ fn a_sleeper_in_debt_stays_or_goes() {
             let entity = lab.entity(sleeper);
             assert_eq!((entity.on_rq, entity.sched_delayed), (value == "1", value == "1"), "{release}");
             assert_eq!(lab.queue(CPU0).nr_running, queued, "{release}");
-            // 7.2 notes the lag when it begins to linger, too.
+            // 7.2 notes the lag when the delay begins, too.
             let noted = value == "0" || release.starts_with("7.");
             assert_eq!(entity.vlag, if noted { -150_000 } else { 0 }, "{release}");
         }
     }
 }
 
-/// DELAY_ZERO, who leaves: a sleeper at 0.3 ms lingers until the other one, at 0.35 ms, has served its first request and the CPU picks anew. V is
-/// 0.325 ms then, and its lag 25 µs; that counts for nothing under DELAY_ZERO.
+/// DELAY_ZERO, for a sleeper that leaves: at 0.3 ms it stays queued until the other task, at 0.35 ms, has served its first request and the
+/// CPU picks anew. V is 0.325 ms then, and its lag 25 µs; that counts for nothing under DELAY_ZERO.
 #[test]
 fn lag_earned_during_a_delayed_dequeue_counts_or_not() {
     for release in EEVDF {
@@ -85,8 +85,8 @@ fn lag_earned_during_a_delayed_dequeue_counts_or_not() {
     }
 }
 
-/// DELAY_ZERO, who wakes before it left: at 0.3 ms of V = 0.4 ms (the other is at 0.5 ms) it is placed anew at V, which without it is the other's
-/// 0.5 ms, with a new request; without the flag it stays where it is, 50 µs before it is due.
+/// DELAY_ZERO, for a sleeper that wakes before its delayed dequeue: at 0.3 ms of V = 0.4 ms (the other is at 0.5 ms) it is placed anew at
+/// V, which without it is the other's 0.5 ms, with a new request; without the flag it stays where it is, 50 µs before it is due.
 #[test]
 fn a_delayed_sleeper_that_wakes_is_placed_anew_or_not() {
     for release in EEVDF {

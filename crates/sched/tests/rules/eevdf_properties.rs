@@ -57,9 +57,9 @@ fn tasks() -> impl Strategy<Value = Vec<Task>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Hogs of any weights with requests of any length. Whoever begins a turn owes nothing (it is eligible), and goes at the first tick
-    /// after its request is served, so nobody is served more than a request and a tick beyond its share: lag ≥ −(slice + tick), in real
-    /// time. Weighted lags sum to zero, so nobody is owed more than all the others may owe.
+    /// Hogs of any weights with requests of any length. A task that begins a turn owes nothing (it is eligible), and goes at the first tick
+    /// after its request is served, so that no task is served more than a request and a tick beyond its share: lag ≥ −(slice + tick), in
+    /// real time. Weighted lags sum to zero, so that no task is owed more than all the others may owe.
     #[test]
     fn lag_is_within_requests_of_any_length(
         release in proptest::sample::select(EEVDF.to_vec()),
@@ -88,8 +88,8 @@ proptest! {
     }
 
     /// Whatever they do, the lag that a task keeps while it is away is within two of its slices or a tick (`entity_lag`), in its own virtual
-    /// time; from 6.18.17 on within the longest slice there was and a tick. Who sleeps by itself is owed nothing more than that and, with delayed
-    /// dequeue, owes nothing: it stayed until that was so.
+    /// time; from 6.18.17 on within the longest slice there was and a tick. A task that sleeps by itself is owed nothing more than that and,
+    /// with delayed dequeue, owes nothing: it stayed until that was so.
     #[test]
     fn a_kept_lag_is_within_its_limit(
         release in proptest::sample::select(EEVDF.to_vec()),

@@ -16,7 +16,7 @@ fn with_slice(lab: &mut Lab, policy: Policy, slice: u64) -> TaskId {
 /// A task alone, 0.8 ms into a request of 5 ms that was due after 2.5. One that comes at V, 0.8 ms, is due at 1.15 (new) or 1.5 ms (woken).
 #[test]
 fn forks_do_not_preempt_by_deadline_any_more() {
-    // Without RUN_TO_PARITY nobody is protected (6.12), or for 0.7 ms (6.18).
+    // Without RUN_TO_PARITY no task is protected (6.12), or for 0.7 ms (6.18).
     let knobs = [("feature.RUN_TO_PARITY", "0"), ("feature.PREEMPT_SHORT", "0")];
     let lone = |release: &str| {
         let mut lab = Lab::new(release, &knobs);
@@ -45,7 +45,7 @@ fn forks_do_not_preempt_by_deadline_any_more() {
     }
 }
 
-/// Who lingers and would be picked leaves at a wake-up from 6.18.33 on, not only at a pick.
+/// A delayed task that would be picked is dequeued at a wake-up from 6.18.33 on, not only at a pick.
 #[test]
 fn a_wake_up_dequeues_a_delayed_task() {
     for (release, queued) in [("6.12", 3), ("6.18.32", 3), ("6.18.33", 2), ("7.2", 2), ("7.3", 2)] {
@@ -53,18 +53,18 @@ fn a_wake_up_dequeues_a_delayed_task() {
         let sleeper = with_slice(&mut lab, Policy::Other, 100 * US);
         lab.schedule(CPU0);
         lab.sleep(CPU0);
-        let lingerer = with_slice(&mut lab, Policy::Other, 800 * US);
+        let delayed = with_slice(&mut lab, Policy::Other, 800 * US);
         let running = lab.task();
-        assert_eq!(lab.schedule(CPU0), lingerer, "due at 0.4 ms, before 0.5");
+        assert_eq!(lab.schedule(CPU0), delayed, "due at 0.4 ms, before 0.5");
         lab.advance(300 * US);
         assert_eq!(lab.sleep(CPU0), running);
-        assert!(lab.entity(lingerer).sched_delayed);
-        // At 0.45 ms the running one is ahead of V, 0.375 ms. The one that lingers is eligible, and due first, at 0.4 ms: the woken
-        // one, at V, is due at 0.475 ms.
+        assert!(lab.entity(delayed).sched_delayed);
+        // At 0.45 ms the running one is ahead of V, 0.375 ms. The delayed task is eligible, and due first, at 0.4 ms: the woken
+        // task, at V, is due at 0.475 ms.
         lab.run(CPU0, 450 * US);
         lab.wake(sleeper);
         assert_eq!(lab.queue(CPU0).nr_running, queued, "{release}");
-        assert_eq!(lab.entity(lingerer).on_rq, queued == 3, "{release}");
+        assert_eq!(lab.entity(delayed).on_rq, queued == 3, "{release}");
     }
 }
 
@@ -104,7 +104,7 @@ fn the_average_takes_all_bits_of_weights() {
     }
 }
 
-/// Who lingers does not fall further into debt on 7.2, whatever V does.
+/// A delayed task does not fall further into debt on 7.2, whatever V does.
 #[test]
 fn a_delayed_task_s_debt_does_not_grow() {
     for (release, placed) in [("6.12", 300_000), ("6.18", 300_000), ("7.2", -375_000), ("7.3", -375_000)] {
@@ -113,7 +113,7 @@ fn a_delayed_task_s_debt_does_not_grow() {
         lab.schedule(CPU0);
         lab.advance(300 * US);
         lab.sleep(CPU0);
-        // It lingers at 0.3 ms of V = 0.15. One with a lag of 0.9 ms comes at 0.15 − 0.9 · 3/2 = −1.2 ms: V = −0.3 ms.
+        // It is delayed at 0.3 ms of V = 0.15. One with a lag of 0.9 ms comes at 0.15 − 0.9 · 3/2 = −1.2 ms: V = −0.3 ms.
         let owed = lab.sched.new_task(&attributes(Policy::Other, 0));
         lab.sched.entity_mut(owed).vlag = 900_000;
         lab.sched.wake_up_new_task(owed, CPU0);

@@ -184,7 +184,7 @@ fn the_first_kernel_runs_the_child_first() {
     assert_eq!(lab.schedule(CPU0), task);
 }
 
-/// 2.6.24 charges once more when it queues the child (`enqueue_entity`): nobody waits yet, so after the swap `min_vruntime` follows the
+/// 2.6.24 charges once more when it queues the child (`enqueue_entity`): no task waits yet, so after the swap `min_vruntime` follows the
 /// parent to its new place, though the child is behind that.
 #[test]
 fn the_first_kernel_s_swap_takes_min_vruntime_along() {
@@ -214,7 +214,7 @@ fn the_first_kernel_s_debit_is_due_on_an_idle_cpu_too() {
     // CPU 1 is empty, at 0: 20 ms × 1024 / 1024.
     assert_eq!(lab.vruntime(first), 20 * MS as i64);
     let second = lab.fork(task, CPU1);
-    // Nobody runs there yet, so min_vruntime is still 0: 20 ms × 1024 / 2048; the second child comes before the first.
+    // No task runs there yet, so min_vruntime is still 0: 20 ms × 1024 / 2048; the second child comes before the first.
     assert_eq!(lab.vruntime(second), 10 * MS as i64);
     assert_eq!(lab.schedule(CPU1), second);
 }

@@ -164,7 +164,7 @@ impl World {
             let fair = |task: &&TaskId| !sched.task(**task).policy.is_realtime();
             let fair = self.tasks.iter().filter(on).filter(|task| !throttled(task)).filter(fair).count() as u32;
             prop_assert_eq!(root.h_nr_running, fair, "h_nr_running of {:?}", cpu);
-            prop_assert!(queued == 0 || sched.curr(cpu) != TaskId::IDLE || self.lingers(cpu), "{:?} idles", cpu);
+            prop_assert!(queued == 0 || sched.curr(cpu) != TaskId::IDLE || self.all_delayed(cpu), "{:?} idles", cpu);
         }
         if let Some(timer) = sched.bandwidth_timer() {
             prop_assert!(timer.at.as_nanos() > self.lab.now, "a timer is late");
@@ -172,8 +172,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether all that is queued there lingers asleep.
-    fn lingers(&self, cpu: CpuId) -> bool {
+    /// Whether all tasks queued on the CPU are delayed.
+    fn all_delayed(&self, cpu: CpuId) -> bool {
         let sched = &self.lab.sched;
         let here = self.tasks.iter().filter(|task| sched.task_cpu(**task) == cpu && sched.entity(**task).on_rq);
         here.filter(|task| !sched.is_throttled(**task)).all(|task| sched.entity(*task).sched_delayed)

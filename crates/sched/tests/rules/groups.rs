@@ -89,8 +89,9 @@ fn nested_groups_divide_by_weight() {
 }
 
 /// An idle group's shares are 3 (WEIGHT_IDLEPRIO) against a task's 1024, and a task that wakes outside it preempts at once. With a single
-/// timeline (7.3) tasks are compared and not their groups: who is in the group is no SCHED_IDLE task, and a new task preempts nobody. The group's has
-/// had its request by far: 0.7 ms of 1024 / 3 that it weighs are 239 ms of virtual time, and it ran 341; so the next tick ends its turn.
+/// timeline (7.3) tasks are compared and not their groups: the group's task is no SCHED_IDLE task, and a new task does not preempt it. The
+/// group's task has had its request by far: 0.7 ms of 1024 / 3 that it weighs are 239 ms of virtual time, and it ran 341; so the next tick
+/// ends its turn.
 #[test]
 fn an_idle_group_gives_way() {
     for release in &RELEASES[1..] {

@@ -61,7 +61,7 @@ fn cfs_slices_end_exactly() {
         // It sleeps; the other one is alone: no slice ends.
         lab.sleep(CPU0);
         assert_eq!(due(&lab), None, "{release}");
-        // After 1 ms somebody comes, and of the slice of two 1999998 ns are left.
+        // After 1 ms the second task wakes, and of the slice of two 1999998 ns are left.
         lab.advance(MS);
         lab.wake(second);
         assert_eq!(due(&lab), Some(1_999_998), "{release}");
@@ -107,7 +107,7 @@ fn cfs_asks_anew_up_to_nr_latency_tasks() {
     }
 }
 
-/// A slice that is over when somebody comes ends at once.
+/// A slice that is over when another task comes ends at once.
 #[test]
 fn a_slice_that_is_over_ends_at_once() {
     for release in ["5.10", "6.1", "6.12", "6.18"] {
@@ -171,7 +171,7 @@ fn requests_end_exactly() {
     }
 }
 
-/// 7.2: the virtual deadline. The first request is half of 700 µs (PLACE_DEADLINE_INITIAL); 200 µs of it are over when somebody comes.
+/// 7.2: the virtual deadline. The first request is half of 700 µs (PLACE_DEADLINE_INITIAL); 200 µs of it are over when another task comes.
 #[test]
 fn virtual_deadlines_are_met_exactly() {
     let mut lab = Lab::new("7.2", &[]);
@@ -265,7 +265,8 @@ fn runtimes_end_exactly() {
     }
 }
 
-/// A timer that comes for somebody who is gone, here after 3 of 5 ms, is set again for the 2 ms that are left (`task_tick_dl`).
+/// A timer set for an earlier task fires too early for the current one, here after 3 of 5 ms: it is set again for the 2 ms that are left
+/// (`task_tick_dl`).
 #[test]
 fn a_timer_that_comes_early_is_set_again() {
     let mut lab = Lab::new("7.2", &[]);

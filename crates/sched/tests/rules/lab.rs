@@ -108,7 +108,7 @@ impl Lab {
         self.leave(cpu, TaskState::Running)
     }
 
-    /// The running task goes to sleep; says who runs then.
+    /// The running task goes to sleep; the task that runs then.
     pub fn sleep(&mut self, cpu: CpuId) -> TaskId {
         self.leave(cpu, TaskState::Interruptible)
     }
@@ -146,7 +146,7 @@ impl Lab {
         self.must_switch(cpu)
     }
 
-    /// Whether whoever runs on `cpu`, in user space, has to go: for somebody else, or its group being throttled.
+    /// Whether the current task of `cpu`, in user space, has to go: for another task, or as its group is throttled.
     pub fn must_switch(&self, cpu: CpuId) -> bool {
         self.sched.need_resched(cpu) || self.sched.is_throttle_pending(cpu)
     }
@@ -163,7 +163,7 @@ impl Lab {
         self.clone().tick_after(cpu, nanoseconds)
     }
 
-    /// `sched_yield(2)`: says who runs then.
+    /// `sched_yield(2)`: the task that runs then.
     pub fn yields(&mut self, cpu: CpuId) -> TaskId {
         self.sync(cpu);
         self.sched.sched_yield(cpu);

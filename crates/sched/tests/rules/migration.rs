@@ -70,8 +70,8 @@ fn a_moved_task_may_preempt() {
     for release in CFS {
         let (mut lab, _, waiting, _) = two_cpus(release);
         lab.sched.move_queued_task(waiting, CPU1);
-        assert!(!lab.sched.need_resched(CPU1), "{release}: 7 ms ahead of whoever runs there");
-        // A sleeper credited 50 (100) ms waits on CPU 0 when it is moved: that much behind whoever runs on CPU 1.
+        assert!(!lab.sched.need_resched(CPU1), "{release}: 7 ms ahead of the task that runs there");
+        // A sleeper credited 50 (100) ms waits on CPU 0 when it is moved: that much behind the current task of CPU 1.
         let (mut lab, running, waiting, _) = two_cpus(release);
         assert_eq!(lab.sleep(CPU0), waiting);
         lab.run(CPU0, 500 * MS);

@@ -10,14 +10,13 @@ use crate::groups::{group, member};
 use crate::lab::{CPU0, CPU1, Lab, MS, attributes};
 use crate::pelt_reference::{Doing, Reference};
 
-/// Everybody whose averages are followed on CPU 0.
+/// The tasks, groups and root queue of CPU 0 whose averages are followed.
 struct Followed {
     tasks: Vec<(TaskId, Reference)>,
     root: Reference,
     groups: Vec<(GroupId, Reference, Reference)>,
-    /// How many runnable tasks each group's entity stands for: it learns of them as one comes or goes below it (`se_update_runnable`),
-    /// not as one begins or ends to linger. And whether it
-    /// is not known, as the order of those that left is not.
+    /// How many runnable tasks each group's entity stands for: it is updated as a task comes or goes below it (`se_update_runnable`),
+    /// not as a delayed dequeue begins or ends. And whether the number is not known, as the order of the tasks that left is not.
     told: Vec<(u32, bool)>,
 }
 
@@ -27,24 +26,24 @@ struct State {
     task: TaskId,
     depth: usize,
     queued: bool,
-    lingers: bool,
+    delayed: bool,
 }
 
 /// By how much the number of runnable tasks that a queue counted until now differs from what it was before the step: `set_delayed` and
 /// `clear_delayed` change it on the queues above a task's own without bringing these up to date, so that it counts for the time since
 /// they last were. None where tasks leave within a pick: then it depends on their order, which does not show.
-fn lingering(depth: usize, actor: Option<TaskId>, before: &[State], after: &[State]) -> Option<i64> {
+fn change_of_delayed(depth: usize, actor: Option<TaskId>, before: &[State], after: &[State]) -> Option<i64> {
     // Only a task of this depth or below is on the queue's account.
     let below = |state: &&(&State, &State)| state.0.depth >= depth && (state.0.queued || state.1.queued);
     let states: Vec<(&State, &State)> = before.iter().zip(after).collect();
-    // Who sleeps may have left as others that linger did, within the same pick.
-    let left = |(old, new): &&(&State, &State)| (old.lingers || Some(old.task) == actor && old.queued) && !new.queued;
+    // A task that goes to sleep may have been dequeued within the same pick as delayed tasks.
+    let left = |(old, new): &&(&State, &State)| (old.delayed || Some(old.task) == actor && old.queued) && !new.queued;
     if states.iter().filter(below).any(|state| left(&state)) {
         return None;
     }
     let moved = states.iter().filter(below).find(|(old, new)| Some(old.task) == actor && old.queued && new.queued);
     let count = moved.filter(|(old, _)| old.depth > depth);
-    Some(count.map_or(0, |(old, new)| i64::from(old.lingers) - i64::from(new.lingers)))
+    Some(count.map_or(0, |(old, new)| i64::from(old.delayed) - i64::from(new.delayed)))
 }
 
 fn of_queue(queue: &CfsRq) -> Doing {
@@ -91,8 +90,8 @@ impl Followed {
         }
     }
 
-    /// Does something, `actor` being the task that it is done to, and follows: whoever's averages moved spent the time until now as it
-    /// was before.
+    /// Does something to the task `actor` and follows: each task, group or queue whose averages moved spent the time until now in its
+    /// previous state.
     fn step(&mut self, lab: &mut Lab, actor: Option<TaskId>, act: impl FnOnce(&mut Lab)) -> Result<(), TestCaseError> {
         let tasks: Vec<Doing> = self.tasks.iter().map(|(task, _)| of_task(lab, *task)).collect();
         let entities: Vec<Doing> =
@@ -116,7 +115,7 @@ impl Followed {
             entity.follow(now, lab.sched.load_of_group(*group, CPU0).expect("kept").0, &doings);
         }
         for (depth, doing) in queues.iter().enumerate() {
-            let counts = lingering(depth, actor, &states, &states_after);
+            let counts = change_of_delayed(depth, actor, &states, &states_after);
             let counts = counts.map_or(0..=tasks_here, |count| {
                 let count = doing.runnable.wrapping_add_signed(count);
                 count..=count
@@ -133,9 +132,9 @@ impl Followed {
         self.change_weights(&weights, &self.group_weights(lab));
         for (number, (before, after)) in queued.into_iter().zip(self.queued(lab)).enumerate() {
             if before != after {
-                let lingered = states.iter().zip(&states_after).any(|(old, new)| old.queued && !new.queued);
-                let lingered = lingered || before.1 != after.1;
-                self.told[number] = (self.queue(lab, number + 1).h_nr_runnable(), lingered);
+                let unsure = states.iter().zip(&states_after).any(|(old, new)| old.queued && !new.queued);
+                let unsure = unsure || before.1 != after.1;
+                self.told[number] = (self.queue(lab, number + 1).h_nr_runnable(), unsure);
             }
         }
         self.check(lab, queues[0].load)
@@ -149,7 +148,7 @@ impl Followed {
         }
     }
 
-    /// Of each task: itself, how many groups above it, whether it is queued, whether it lingers.
+    /// Of each task: itself, how many groups above it, whether it is queued, whether it is delayed.
     fn states(&self, lab: &Lab) -> Vec<State> {
         let depth = |task| {
             let home = lab.sched.group_of(task);
@@ -157,7 +156,7 @@ impl Followed {
         };
         let state = |task: TaskId| {
             let entity = lab.entity(task);
-            State { task, depth: depth(task), queued: entity.on_rq, lingers: entity.on_rq && entity.sched_delayed }
+            State { task, depth: depth(task), queued: entity.on_rq, delayed: entity.on_rq && entity.sched_delayed }
         };
         self.tasks.iter().map(|(task, _)| state(*task)).collect()
     }
@@ -247,7 +246,7 @@ fn live(lab: &mut Lab, followed: &mut Followed, acts: Vec<Act>) -> Result<(), Te
                 followed.step(lab, None, |lab| {
                     lab.tick_after(CPU0, 0);
                 })?;
-                // entity_tick: whoever runs, and its queue, are up to date with each tick, to the unit of 1024 ns.
+                // entity_tick: the current task and its queue are up to date with each tick, to the unit of 1024 ns.
                 if lab.curr(CPU0) != TaskId::IDLE {
                     let average = lab.sched.load_of(lab.curr(CPU0)).expect("kept");
                     prop_assert!(lab.now - average.last_update_time < 1024);

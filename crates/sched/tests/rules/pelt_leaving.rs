@@ -32,7 +32,7 @@ fn busy(lab: &mut Lab) -> [TaskId; 2] {
 #[test]
 fn a_task_that_ends_takes_its_load_along() {
     for release in ["5.10", "6.1", "6.12", "7.2", "7.3"] {
-        // One CPU, so that balancing takes nobody away.
+        // One CPU, so that balancing pulls no task.
         let mut lab = Lab::new(release, &[]);
         lab.sched.track_load();
         let tasks = busy(&mut lab);
@@ -71,7 +71,7 @@ fn exec_looks_at_a_load_as_if_it_had_slept() {
         let mut lab = lab(release);
         lab.sched.follow_balancing();
         let [_, waiting] = busy(&mut lab);
-        // The queue alone looks: another task comes and goes for 3 ticks, and nobody looks at the one that waits.
+        // Only the queue's averages are updated: another task comes and goes for 3 ticks, and the waiting task's are not.
         let sleeper = if lab.curr(CPU0) == waiting { busy_other(&lab, waiting) } else { waiting };
         lab.tick_after(CPU0, 12 * MS);
         let before = lab.sched.load_of(sleeper).expect("kept");
@@ -139,9 +139,9 @@ fn a_sleeper_that_wakes_is_expected_to_use_what_it_used() {
     }
 }
 
-/// One that lingers is expected to use nothing since it went to sleep. Of 6.12.107: a pick takes it off by `dequeue_entities`, so that
-/// nothing more is expected less, and what it used is not looked at again; a call that changes its class, and who waits until it sleeps, do so by `dequeue_task_fair`,
-/// which 6.12 has take what is expected of it off once more, from what is expected of others.
+/// The estimated utilisation of a delayed task leaves its queue's as it goes to sleep. Of 6.12.107: a pick dequeues it by
+/// `dequeue_entities`, which neither takes the estimate off again nor updates it; a change of its class, and a wait for its sleep, dequeue
+/// it by `dequeue_task_fair`, which on 6.12 takes the estimate off once more, from what is estimated of others.
 #[test]
 fn util_est_of_a_delayed_task_is_taken_off_once() {
     for release in ["6.12", "6.18", "7.2", "7.3"] {

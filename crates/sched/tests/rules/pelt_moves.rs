@@ -132,7 +132,7 @@ fn divider(average: &Reference) -> u128 {
     LEAST + u128::from(average.place)
 }
 
-/// The sleeper, the group, its entity, the root queue, on which somebody runs all the time.
+/// The sleeper, the group, its entity, the root queue, on which a task runs all the time.
 struct Model {
     release: Release,
     task: Reference,
@@ -222,7 +222,7 @@ proptest! {
         acts in acts(),
     ) {
         let eevdf = !(release.starts_with('5') || release == "6.1");
-        // A sleeper that lingers is still queued.
+        // Without delayed dequeue, so that a sleeper is not queued.
         let mut lab = Lab::new(release, if eevdf { &[("feature.DELAY_DEQUEUE", "0")] } else { &[] });
         lab.sched.track_load();
         let home = group(&mut lab, GroupId::ROOT, 100);

@@ -19,7 +19,7 @@ fn decayed(value: u128, periods: u64) -> u128 {
     ((value >> (periods / 32)) * factor) >> 32
 }
 
-/// What somebody was doing for a while: weight (1 for an entity that is queued), runnable tasks, running.
+/// What an entity or queue was doing for a while: weight (1 for an entity that is queued), runnable tasks, running.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doing {
     pub load: u64,
@@ -152,7 +152,7 @@ impl Reference {
     }
 }
 
-/// The real sum of somebody who was always there, `place` µs into a period.
+/// The real sum of an entity that was always there, `place` µs into a period.
 fn greatest(place: u64) -> f64 {
     1024.0 * y() / (1.0 - y()) + place as f64
 }

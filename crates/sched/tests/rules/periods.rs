@@ -172,7 +172,7 @@ fn a_light_task_s_slice_is_lifted_to_the_granularity() {
     }
 }
 
-/// 6.1 gives SCHED_IDLE tasks a granularity of their own (0.75 ms) while anybody else is there; alone among themselves the usual one.
+/// 6.1 gives SCHED_IDLE tasks a granularity of their own (0.75 ms) while a task of another policy is there; among themselves the usual one.
 #[test]
 fn idle_tasks_of_6_1_have_their_own_granularity() {
     let knobs = [("latency", "20ms"), ("min_granularity", "4ms")];

@@ -63,7 +63,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 
 const MOST_TASKS: usize = 24;
 
-/// A lab beside plain books of who is where and who ran how long.
+/// A lab beside plain books of where each task is and how long it ran.
 struct World {
     lab: Lab,
     tasks: Vec<TaskId>,
@@ -94,7 +94,7 @@ impl World {
         task.index()
     }
 
-    /// Leaves the CPU's current task in `state` and keeps the books.
+    /// Has the CPU schedule, with its current task in `state`, and keeps the books.
     fn leave(&mut self, cpu: CpuId, state: TaskState) {
         let previous = self.lab.curr(cpu);
         let next = self.lab.leave(cpu, state);
@@ -234,7 +234,7 @@ impl World {
                 assert!(self.lab.entity(task).on_rq);
                 assert_eq!(self.states[task.index()], State::Runnable);
             } else {
-                // Whoever waits on an idle CPU gets it at the pending reschedule.
+                // A task that waits on an idle CPU gets it at the pending reschedule.
                 let waits = self.lab.sched.nr_running(cpu) > 0;
                 assert!(!waits || self.lab.sched.need_resched(cpu), "{cpu:?} idles while tasks wait");
             }
@@ -305,7 +305,7 @@ impl World {
         let now = queue.min_vruntime;
         let before = std::mem::replace(&mut self.min_vruntimes[cpu.index()], now.0);
         assert!(now.0.wrapping_sub(before) as i64 >= 0, "min_vruntime went back");
-        // Nobody is further behind min_vruntime than a latency, the most a sleeper is credited. (2.6.24 may move min_vruntime past a
+        // No entity is further behind min_vruntime than a latency, the most a sleeper is credited. (2.6.24 may move min_vruntime past a
         // task whose nice level changes, or past a child that was swapped with its parent.)
         if rules.relative_vruntime {
             let credit = rules.tunables.latency.max(rules.tunables.min_granularity).as_nanos();

@@ -7,7 +7,7 @@ use crate::lab::{CPU0, Lab, MS, attributes, rules};
 
 const ALL: [&str; 7] = ["2.6.24", "5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
-/// Who runs, in turn, as each runs `nanoseconds` and sleeps.
+/// The tasks in the order in which they run, as each runs a millisecond and sleeps.
 fn order(lab: &mut Lab) -> Vec<TaskId> {
     let mut order = Vec::new();
     while lab.curr(CPU0) != TaskId::IDLE {
@@ -286,8 +286,8 @@ fn a_real_time_child_queues_behind_its_parent() {
     }
 }
 
-/// The migration thread is above real-time tasks, not one of them: it starts no period of their bandwidth, and its 2 ms count to
-/// nobody's runtime (`stop_task.c`). Found by a recording of 6.1, where a woken stopper made deadline tasks' time count on.
+/// The migration thread is above real-time tasks, not one of them: it starts no period of their bandwidth, and its 2 ms count to no
+/// runtime (`stop_task.c`). Found by a recording of 6.1, where a woken stopper made deadline tasks' time count on.
 #[test]
 fn the_stopper_has_no_part_in_real_time_bandwidth() {
     for release in ["5.10", "6.1"] {
@@ -299,7 +299,7 @@ fn the_stopper_has_no_part_in_real_time_bandwidth() {
         lab.sched.assume_stopper(stopper, CPU0);
         lab.wake(stopper);
         assert_eq!(lab.schedule(CPU0), stopper);
-        // A deadline task waits, as everybody does.
+        // A deadline task waits, as all others do.
         let wanted = Policy::Deadline {
             runtime: Time::from_millis(2),
             deadline: Time::from_millis(10),
@@ -315,9 +315,9 @@ fn the_stopper_has_no_part_in_real_time_bandwidth() {
     }
 }
 
-/// Whoever leaves the class's queue, the running task is charged up to then (`dequeue_task_rt` begins with `update_curr_rt`), but only
-/// one of the class. Recorded on 6.1.176: a FIFO task made a queued RR task ordinary 302 us after it was last charged, and the
-/// bandwidth's time grew by that.
+/// When any task leaves the real-time class's queue, the current task is charged up to then (`dequeue_task_rt` begins with
+/// `update_curr_rt`), but only if it is of that class. Recorded on 6.1.176: a FIFO task made a queued RR task ordinary 302 us after it was
+/// last charged, and the bandwidth's time grew by that.
 #[test]
 fn a_task_that_leaves_the_queue_charges_the_running_one() {
     for release in ["5.10", "6.1"] {

@@ -26,7 +26,7 @@ fn hogs(release: &str, hz: u32, knobs: &[(&str, &str)], nices: &[i8]) -> (Lab, V
     (lab, tasks)
 }
 
-/// The most virtual time that CFS lets one of these tasks gain in one go. Whoever is picked is behind all others, and goes at the first
+/// The most virtual time that CFS lets one of these tasks gain in one go. The picked task is behind all others, and goes at the first
 /// tick after its slice; so this bounds how far apart any two are. One nanosecond a charge for rounding.
 fn longest_turn(lab: &Lab, nices: &[i8]) -> i64 {
     let rules = lab.sched.rules();
@@ -66,7 +66,7 @@ proptest! {
         });
     }
 
-    /// EEVDF: nobody is served more than a request and a tick beyond its share, so nobody less than the sum of the others' excess.
+    /// EEVDF: no task is served more than a request and a tick beyond its share, so that none falls short by more than the others' excess.
     ///
     /// A task starts a turn only without debt (eligible) and goes at the first tick after its request is served; and lags, weighted,
     /// sum to zero.

@@ -128,9 +128,9 @@ fn a_wake_up_limits_protection_from_v() {
     }
 }
 
-/// `wakeup_preempt_fair`: one with 5 ms runs; a BATCH task with 0.1 ms waits, due at 0.05 ms. One with 0.7 ms wakes at V, due at 0.35 ms: the BATCH task
-/// is due earlier, so that on 7.2 nothing happens. On 7.3 it preempts for being eligible with a shorter slice than the running one, and is the next
-/// buddy, whom the pick takes. So, too, where the CPU is marked for rescheduling already.
+/// `wakeup_preempt_fair`: a task with a slice of 5 ms runs; a BATCH task with 0.1 ms waits, due at 0.05 ms. One with 0.7 ms wakes at V, due
+/// at 0.35 ms: the BATCH task is due earlier, so that on 7.2 nothing happens. On 7.3 the woken task preempts, as it is eligible and has a
+/// shorter slice than the running one, and is the next buddy, which the pick takes; also where the CPU is marked for rescheduling already.
 #[test]
 fn an_eligible_shorter_slice_preempts_and_is_next() {
     for marked in [false, true] {

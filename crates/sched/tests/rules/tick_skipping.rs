@@ -98,7 +98,7 @@ fn next_timer(lab: &Lab) -> Option<(u64, Due)> {
     rules.into_iter().chain(group).chain(hrtick).min()
 }
 
-/// Lets time pass, with every timer on time, and charges whoever runs.
+/// Lets time pass, with every timer on time, and charges the current task.
 fn pass(lab: &mut Lab, nanoseconds: u64) {
     let end = lab.now + nanoseconds;
     while let Some((at, due)) = next_timer(lab).filter(|(at, _)| *at <= end) {
@@ -214,7 +214,7 @@ proptest! {
     }
 }
 
-/// Nobody there, or nobody else: no tick ever acts, but on the fair server. The 13th of a fair task, after 52 ms, uses up its 50 ms.
+/// On an idle CPU, or with a lone task, no tick ever acts, but on the fair server. The 13th of a fair task, after 52 ms, uses up its 50 ms.
 #[test]
 fn ticks_of_idle_cpus_and_lone_tasks_never_act() {
     for (release, fair) in [

@@ -64,7 +64,7 @@ fn min_vruntime_follows_the_task_furthest_behind() {
     }
 }
 
-/// When whoever held it back sleeps, `min_vruntime` moves up at once; 2.6.24 looks only when it charges.
+/// When the task that held it back sleeps, `min_vruntime` moves up at once; 2.6.24 updates it only when it charges.
 #[test]
 fn min_vruntime_moves_when_the_last_one_leaves() {
     for release in CFS {

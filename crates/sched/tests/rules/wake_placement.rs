@@ -79,7 +79,7 @@ fn a_short_sleep_gains_nothing() {
     }
 }
 
-/// A task that is ahead of everybody when it sleeps is ahead of them when it wakes.
+/// A task that is ahead of all others when it sleeps is ahead of them when it wakes.
 #[test]
 fn sleeping_does_not_launder_what_was_overdrawn() {
     for release in ["2.6.24", "5.10", "6.1"] {
@@ -115,7 +115,7 @@ fn a_sleep_of_104_days_forgets_the_old_virtual_time() {
         // A virtual time ahead of the queue's, as it looks once the difference has turned over.
         lab.sched.entity_mut(sleeper).vruntime = lab.queue(CPU0).min_vruntime.plus(7 * MS);
         lab.advance(asleep - (lab.now - lab.entity(sleeper).exec_start));
-        // Nobody runs meanwhile: virtual time stands.
+        // No task runs meanwhile: virtual time does not advance.
         lab.sched.cfs_rq_mut(CPU0).curr = None;
         lab.wake(sleeper);
         let expected = if forgets { 97 * MS } else { 107 * MS };

@@ -102,7 +102,7 @@ fn an_idle_task_gives_way_to_any_other() {
         // Not even WAKEUP_PREEMPTION off keeps it.
         assert!(preempts(release, &[("feature.WAKEUP_PREEMPTION", "0")], (Policy::Idle, 0), NORMAL, 0), "{release}");
     }
-    // 2.6.24 knows nothing of that: at the same virtual time nobody preempts.
+    // 2.6.24 has no such rule: at the same virtual time a woken task does not preempt.
     assert!(!preempts("2.6.24", &[], (Policy::Idle, 0), NORMAL, 0));
 }
 

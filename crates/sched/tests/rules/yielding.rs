@@ -59,7 +59,7 @@ fn a_skipped_task_is_skipped_until_it_runs() {
     }
 }
 
-/// 5.10 clears the buddies of whoever is picked, 6.1 only of whoever is newly set to run: there a task that yielded in vain keeps its
+/// 5.10 clears the buddies of the picked task, 6.1 only of a task that is newly set to run: there a task that yielded in vain keeps its
 /// skip and is passed over at the next pick.
 #[test]
 fn a_yield_in_vain_counts_later_on_6_1() {
@@ -86,7 +86,7 @@ fn a_lone_task_s_yield_does_nothing() {
     }
 }
 
-/// Yielding gives up one's own favours.
+/// A task that yields is no longer the next buddy.
 #[test]
 fn a_yield_clears_the_yielder_s_buddies() {
     for release in ["5.10", "6.1"] {
@@ -99,7 +99,7 @@ fn a_yield_clears_the_yielder_s_buddies() {
     }
 }
 
-/// 2.6.24 (`sched_compat_yield` off) only charges: whoever is first goes on.
+/// 2.6.24 (`sched_compat_yield` off) only charges: the first task in virtual time goes on.
 #[test]
 fn the_first_kernel_s_yield_only_charges() {
     let (mut lab, running, waiting) = pair("2.6.24", 0, 5);
