@@ -29,7 +29,7 @@ fn tree(sched: &Sched<Ours>, cpu: u32) -> Vec<Level> {
         .collect()
 }
 
-/// Threads, caches, package: groups of a domain are the domains below it, one's own first. `sd_init`: intervals of as many
+/// Threads, caches, package: groups of a domain are the domains below it, the CPU's first. `sd_init`: intervals of as many
 /// milliseconds as CPUs and twice that; 110 % among threads, 117 % elsewhere; one attempt of cache-hot tasks' patience, none
 /// among threads, which share all caches.
 #[test]

@@ -26,7 +26,7 @@ fn a_cpu_that_runs_out_of_work_balances_at_once() {
         let mut machine = machine(release, "smt=1", Some("0ns"));
         machine.hog(1);
         let first = machine.start(0, &[], Policy::Other);
-        assert_eq!(machine.sleeps(1), TaskId::IDLE, "{release}: nobody waits");
+        assert_eq!(machine.sleeps(1), TaskId::IDLE, "{release}: no task waits");
         machine.hog(1);
         let second = machine.start(0, &[], Policy::Other);
         machine.advance(1);
@@ -37,8 +37,8 @@ fn a_cpu_that_runs_out_of_work_balances_at_once() {
 
 /// `init_sd_lb_stats`: any group with a task is busier than none, with however many idle CPUs (`UINT_MAX` of them to begin with). Of two
 /// caches with two CPUs each the first has an idle CPU and one with two tasks, so that it has room (2 tasks are no more than 2 CPUs, and
-/// fill 2048 of 2048, which is less than 117 %). The other has nobody once CPU 3 runs out of work: 2 tasks there are more than 0 + 1 here
-/// (`prefer_sibling`), half of the difference is 1, and who waits comes.
+/// fill 2048 of 2048, which is less than 117 %). The other has no task once CPU 3 runs out of work: 2 tasks there are more than 0 + 1 here
+/// (`prefer_sibling`), half of the difference is 1, and the waiting task is pulled.
 #[test]
 fn a_cache_with_an_idle_cpu_has_work_for_another() {
     for release in CURRENT {
@@ -60,7 +60,7 @@ fn is_taken(mut machine: Machine, policy: Policy, after: u64) -> bool {
     while machine.sched.curr(CpuId(0)) != runs {
         machine.advance_to_tick();
     }
-    assert_eq!(machine.sched.task_cpu(waits), CpuId(0), "nobody took it yet");
+    assert_eq!(machine.sched.task_cpu(waits), CpuId(0), "not pulled yet");
     machine.advance(after);
     assert_eq!(machine.sched.curr(CpuId(0)), runs, "it waits still");
     match machine.sleeps(1) {
@@ -83,7 +83,7 @@ fn a_task_that_ran_less_than_the_cost_ago_stays() {
     }
 }
 
-/// Threads of a core share its caches, SCHED_IDLE tasks have none to lose, and where migrating costs nothing nobody is hot.
+/// Threads of a core share its caches, SCHED_IDLE tasks have none to lose, and where migrating costs nothing no task is hot.
 #[test]
 fn no_task_is_hot_where_there_is_nothing_to_lose() {
     for release in CURRENT {
@@ -102,10 +102,10 @@ fn ticks_until_one_is_taken(release: &str, topology: &str, migration_cost: &str)
         machine.advance_to_tick();
         machine.sched.nr_running(CpuId(1)) > 0
     });
-    ticks.expect("somebody is taken within 400 ms")
+    ticks.expect("a task is pulled within 400 ms")
 }
 
-/// Whoever is hot is taken all the same once `nr_balance_failed` is greater than `cache_nice_tries`, 1 between cores: after two attempts
+/// A hot task is pulled all the same once `nr_balance_failed` is greater than `cache_nice_tries`, 1 between cores: after two attempts
 /// in vain. The idle CPU's domain is due at each tick, as its interval is a millisecond a CPU, less than a tick.
 #[test]
 fn a_hot_task_is_taken_after_two_attempts() {

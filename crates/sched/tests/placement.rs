@@ -88,8 +88,7 @@ fn wakees_of_a_task_that_wakes_many_are_spread() {
     }
 }
 
-/// Two cores of two threads. Somebody runs on each first thread's core but one: an idle core is preferred over an idle thread beside a
-/// busy one.
+/// Three cores of two threads. The first threads of two cores are busy: the idle core is preferred over an idle thread beside a busy one.
 #[test]
 fn an_idle_core_before_an_idle_thread() {
     for release in CURRENT {
@@ -177,8 +176,9 @@ fn the_cpu_before_the_last_is_looked_at_before_others() {
     }
 }
 
-/// `dup_task_struct`: a child is a copy of its parent, whom that woke included (kthreadd's children in recordings of 6.1 have its
-/// `wakee_flips`). As in `wakees_of_a_task_that_wakes_many_are_spread`, but that the waker is a child of the one that woke many.
+/// `dup_task_struct`: a child is a copy of its parent, including the record of which tasks the parent woke (kthreadd's children in
+/// recordings of 6.1 have its `wakee_flips`). As in `wakees_of_a_task_that_wakes_many_are_spread`, but that the waker is a child of the
+/// one that woke many.
 #[test]
 fn a_child_wakes_as_many_as_its_parent_did() {
     for release in CURRENT {

@@ -357,7 +357,7 @@ fn a_sleeper_keeps_its_lag_in_real_time() {
         let first = machine.spawn(0, CPU0);
         let other = machine.spawn(0, CPU0);
         assert_eq!(machine.sched.schedule(CPU0, TaskState::Running).next, first);
-        // The other one is owed and goes to sleep at once when it comes: its lag is positive, so it does not linger.
+        // The other one is owed and goes to sleep as soon as it runs: its lag is positive, so its dequeue is not delayed.
         machine.advance(2_000_000);
         machine.sched.sched_tick(CPU0);
         machine.advance(2_000_000);

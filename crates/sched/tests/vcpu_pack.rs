@@ -13,7 +13,7 @@ fn machine(packs: &str) -> Machine {
     Machine::with("6.18", 2, "smt=1", &[("feature.VCPU_PACK", packs)])
 }
 
-/// A machine on whose CPU 0 somebody runs that has used nothing of late, and one who slept there as long.
+/// A machine on whose CPU 0 a task runs that has used nothing of late, and a task that slept there as long.
 fn beside_a_light_waker(packs: &str) -> (Machine, TaskId) {
     let mut machine = machine(packs);
     let waker = machine.slept(0, &[0], Policy::Other);
@@ -42,7 +42,7 @@ fn a_waker_that_uses_seven_tenths_leaves_no_room() {
     }
 }
 
-/// Two are there, however little they use: who waits has slept for long, too.
+/// Two tasks are there, however little they use: the waiting one has slept for long, too.
 #[test]
 fn there_is_room_for_one_beside_one() {
     let mut machine = machine("1");
@@ -64,8 +64,8 @@ fn an_interrupt_draws_to_its_idle_cpu() {
     }
 }
 
-/// What the task itself used when it last ran counts, undecayed, where it comes from the other CPU: a half is room beside somebody who
-/// used nothing, and none beside one who begins with a half.
+/// What the task itself used when it last ran counts, undecayed, where it comes from the other CPU: with a half there is room beside a
+/// task that used nothing, and none beside one that begins with a half.
 #[test]
 fn the_tasks_own_use_counts() {
     let (mut machine, _) = beside_a_light_waker("1");
@@ -77,7 +77,7 @@ fn the_tasks_own_use_counts() {
     assert_eq!(machine.wakes(0, task, false), 1);
 }
 
-/// Nobody is drawn where he may not run.
+/// Packing draws no task to a CPU outside its affinity.
 #[test]
 fn affinity_comes_first() {
     let (mut machine, _) = beside_a_light_waker("1");

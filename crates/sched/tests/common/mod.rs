@@ -34,7 +34,7 @@ impl Machine {
         machine
     }
 
-    /// So many nanoseconds pass, with a tick on every CPU that runs something, and whoever is to give way does.
+    /// Lets so many nanoseconds pass, with a tick on every CPU that runs a task; CPUs marked for rescheduling schedule.
     pub fn advance(&mut self, nanos: u64) {
         let end = self.now + nanos;
         while self.now < end {
@@ -54,12 +54,12 @@ impl Machine {
         }
     }
 
-    /// The same up to the next tick, that included.
+    /// Lets time pass up to the next tick, that included.
     pub fn advance_to_tick(&mut self) {
         self.advance(TICK - self.now % TICK);
     }
 
-    /// Whoever runs on `cpu` goes to sleep; who runs then.
+    /// The current task of `cpu` goes to sleep; the task that runs then.
     pub fn sleeps(&mut self, cpu: u32) -> TaskId {
         self.sched.schedule(CpuId(cpu), TaskState::Interruptible);
         self.sched.curr(CpuId(cpu))
@@ -84,7 +84,7 @@ impl Machine {
         self.slept(cpu, &[], Policy::Other)
     }
 
-    /// The same of one that may run on `cpus` only.
+    /// A task that ran on `cpu` and sleeps, and may run on `cpus` only.
     pub fn slept(&mut self, cpu: u32, cpus: &[u32], policy: Policy) -> TaskId {
         let task = self.start(cpu, cpus, policy);
         assert_eq!(self.sched.curr(CpuId(cpu)), task, "it runs");
