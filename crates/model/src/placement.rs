@@ -1,4 +1,4 @@
-//! Groups and sessions as a person adds them to a workload in a word: `/users/alice:weight=200,max=20ms/100ms,tasks=2`.
+//! Groups and sessions that a user adds to a workload in a word: `/users/alice:weight=200,max=20ms/100ms,tasks=2`.
 
 use std::str::FromStr;
 
@@ -20,11 +20,11 @@ pub struct Placement {
     pub path: String,
     /// The group's settings; none for a session.
     pub settings: Option<Group>,
-    /// Whose it is; those that are left where nothing is said.
+    /// The tasks that belong to it; the remaining ones where none are named.
     pub members: Vec<Members>,
 }
 
-/// Tasks that belong somewhere.
+/// Which tasks belong to a group or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Members {
     /// So many of those that are there from the start, in the workload's order.
@@ -40,7 +40,7 @@ impl Placement {
     /// A control group.
     ///
     /// # Errors
-    /// [`ModelError::Group`]: a path that is none, an unknown key, a value out of range.
+    /// [`ModelError::Group`]: an invalid path, an unknown key, a value out of range.
     pub fn group(text: &str) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::Group(format!("'{text}': {why}"));
         let (path, keys) = text.split_once(':').unwrap_or((text, ""));
@@ -77,7 +77,7 @@ impl Placement {
     /// A session, of which autogroup makes a group.
     ///
     /// # Errors
-    /// [`ModelError::Group`]: an unknown key, or a number of tasks that is none.
+    /// [`ModelError::Group`]: an unknown key, or an invalid number of tasks.
     pub fn session(text: &str) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::Group(format!("session '{text}': {why}"));
         let (name, keys) = text.split_once(':').unwrap_or((text, ""));
@@ -100,7 +100,7 @@ impl Workload {
     /// (`hog@alice`).
     ///
     /// # Errors
-    /// [`ModelError::Group`]: names of no task, more tasks than there are, places that would be empty.
+    /// [`ModelError::Group`]: an unknown task, more tasks than there are, a group or session without tasks.
     pub fn with_placements(mut self, placements: &[Placement]) -> Result<Self, ModelError> {
         for placement in placements {
             let Some(settings) = &placement.settings else { continue };

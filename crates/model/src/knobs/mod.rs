@@ -1,4 +1,4 @@
-//! The knob table: every scheduler setting by its one name, with unit, range, defaults by release, scaling and place.
+//! The knob table: every scheduler setting by its one name, with unit, range, defaults by release, scaling and file.
 //!
 //! Sources: `kernel/sysctl.c` and `kernel/sched_fair.c` (2.6.24), `kernel/sysctl.c` (5.10), `kernel/sched/{debug,fair,rt,core}.c` (6.1 on).
 
@@ -100,7 +100,7 @@ pub struct Knob {
     pub kind: KnobKind,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// What took its place in kernels without it, or since when it exists.
+    /// What replaces the knob in kernels without it, or since when it exists.
     pub instead: &'static str,
     /// Whether the simulator acts on it.
     pub simulated: bool,

@@ -13,7 +13,7 @@ impl RuleSet {
     /// structure that is switched too.
     ///
     /// # Errors
-    /// [`ModelError::Rule`] for an unknown rule, a fact, and a rule whose structure is not there.
+    /// [`ModelError::Rule`] for an unknown rule, a fact, and a rule whose structure the release does not have.
     ///
     /// ```
     /// use schedlab_model::RuleSet;
