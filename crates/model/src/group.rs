@@ -103,7 +103,7 @@ pub(crate) fn path_fault(path: &str) -> Option<String> {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-.@:".contains(letter);
     let good = |name: &str| !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(letter);
     if !names.split('/').all(good) {
-        return Some(format!("this is no path; {form}"));
+        return Some(format!("it is not a path; {form}"));
     }
     (names.split('/').count() > MAX_DEPTH).then(|| format!("groups are nested deeper than {MAX_DEPTH}"))
 }

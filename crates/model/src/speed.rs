@@ -183,10 +183,7 @@ impl Speed {
                 return wrong(format!("{name} has {many} numbers; {of} allow {most}"));
             }
             if let Some(pair) = numbers.windows(2).find(|pair| pair[0] < pair[1]) {
-                return wrong(format!(
-                    "{name}: {} after {}; more that is busy does not make it faster",
-                    pair[1], pair[0]
-                ));
+                return wrong(format!("{name}: {} after {}; allowed: at most the number before it", pair[1], pair[0]));
             }
         }
         match self.smt.first() {

@@ -276,7 +276,7 @@ fn deadline_policy(parameters: &str) -> Result<Policy, String> {
             _ => return Err(format!("a deadline task has no '{name}'; {form}")),
         };
         if place.replace(value.parse::<Time>().map_err(|error| error.to_string())?).is_some() {
-            return Err(format!("'{name}' is there twice; {form}"));
+            return Err(format!("'{name}' is given twice; {form}"));
         }
     }
     let (Some(runtime), Some(deadline)) = (runtime, deadline) else { return Err(form.to_owned()) };

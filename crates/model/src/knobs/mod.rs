@@ -212,7 +212,7 @@ mod unlimited {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
         match String::deserialize(deserializer)?.as_str() {
             "unlimited" | "-1" => Ok(()),
-            other => Err(D::Error::custom(format!("'{other}' is no knob value"))),
+            other => Err(D::Error::custom(format!("'{other}' is not a knob value"))),
         }
     }
 }
@@ -289,7 +289,7 @@ pub const KNOBS: &[Knob] = &[
     Knob {
         name: "base_slice",
         kind: time(GRANULARITY, SECOND),
-        summary: "the slice of a task that asked for none of its own (EEVDF)",
+        summary: "the slice of a task that did not ask for one (EEVDF)",
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {
