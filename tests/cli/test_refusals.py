@@ -41,7 +41,7 @@ WRONG = [
     ("run hogs --costs ideal --group /a:wait=3", "known: weight, shares, max, burst, idle, tasks"),
     ("run hogs --costs ideal --group /a:weight=0", "1 to 10000"),
     ("run hogs --costs ideal --group /a:max=20", "no unit"),
-    ("run hogs --costs ideal --group /a:tasks=9", "9 tasks, and 4 are left"),
+    ("run hogs --costs ideal --group /a:tasks=9", "tasks = 9, but only 4 are left"),
     ("run hogs --costs ideal --group /a:tasks=cow", "known: hog"),
     ("run hogs --costs ideal --group /a --group /b", "say which are its"),
     ("run hogs --costs ideal --cpus 1 --kernel 5.10 --group /a:idle=1", "came with 5.15"),

@@ -27,7 +27,7 @@ impl Delays {
     }
 }
 
-/// [`Metrics`], and the distribution of wake-up latencies: from a sleeper's wake-up (`sched_waking`) to its switch to a CPU.
+/// [`Metrics`], and the distribution of wake-up latencies: from a sleeper's wake-up (`sched_waking`) until it is switched in.
 ///
 /// Events of a simulation and those of a recording are folded by the same code, so that their figures mean the same.
 ///
@@ -53,18 +53,18 @@ pub struct Behaviour {
     longest: Longest,
 }
 
-/// What [`Behaviour`] saw. Times in nanoseconds.
+/// The result of [`Behaviour`]. Times in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Behaved {
-    /// How long it was looked at.
+    /// The length of the run.
     pub elapsed_ns: u64,
     /// Switches of tasks that went to sleep or ended.
     pub voluntary: u64,
-    /// Switches of tasks that were taken off.
+    /// Switches of tasks that were preempted.
     pub involuntary: u64,
     /// Wake-up latencies of all tasks.
     pub latency: Latency,
-    /// The waits on which the 99th percentile of those stands; none without any, or of more than 409,500.
+    /// The waits of at least the 99th percentile of those; none without any, or of more than 409,500.
     pub tail: Option<Tail>,
     /// Each task's part.
     pub tasks: Vec<BehavedTask>,
@@ -83,7 +83,7 @@ pub struct BehavedTask {
     pub life_ns: u64,
     /// Switches because it went to sleep.
     pub voluntary: u64,
-    /// Switches because it was taken off.
+    /// Switches because it was preempted.
     pub involuntary: u64,
     /// Wake-ups.
     pub wakeups: u64,

@@ -31,7 +31,7 @@ pub struct TaskMetrics {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Never heard of.
+    /// Not seen yet.
     Unknown,
     Waiting,
     Running,

@@ -3,7 +3,7 @@
 use schedlab_model::{CpuId, Event, EventKind, EventSink, TaskId, TaskState, Time};
 use thiserror::Error;
 
-/// The first event at which something impossible showed.
+/// The first event that is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("at {time} on CPU {}: {what}", cpu.0)]
 pub struct Broken {
@@ -54,7 +54,7 @@ type MayWait = Box<dyn Fn(TaskId) -> bool>;
 /// let kind = EventKind::Switch { previous: TaskId(3), state: TaskState::Running, next: TaskId::IDLE };
 /// invariants.event(Event { time: Time::ZERO, cpu: CpuId(0), kind });
 /// let broken = invariants.finish(Time::ZERO).unwrap_err();
-/// assert!(broken.to_string().contains("task 3 leaves, but the idle task ran"), "{broken}");
+/// assert!(broken.to_string().contains("task 3 is switched out, but the idle task was running"), "{broken}");
 /// ```
 pub struct Invariants {
     bound: Time,
@@ -196,7 +196,7 @@ impl Invariants {
             return self.refuse(cpu, format!("there are only {} CPUs", self.cpus.len()));
         };
         if record.current != previous {
-            self.refuse(cpu, format!("{} leaves, but {} ran", name(previous), name(record.current)));
+            self.refuse(cpu, format!("{} is switched out, but {} was running", name(previous), name(record.current)));
         }
         if previous == next {
             self.refuse(cpu, format!("{} is switched to itself", name(next)));
@@ -204,7 +204,7 @@ impl Invariants {
         if next != TaskId::IDLE {
             match self.record(next).state {
                 State::Waiting => {}
-                other => self.refuse(cpu, format!("{} comes, but it is {}", name(next), describe(other))),
+                other => self.refuse(cpu, format!("{} is switched in, but it is {}", name(next), describe(other))),
             }
             if !(self.may_run)(next, cpu) {
                 self.refuse(cpu, format!("{} may not run here", name(next)));
@@ -271,7 +271,7 @@ impl EventSink for Invariants {
             EventKind::Switch { previous, state, next } => self.switch(cpu, previous, state, next),
             EventKind::Migrate { task, from, to } => {
                 if from == to {
-                    self.refuse(cpu, format!("{} migrates from CPU {} to the same", name(task), from.0));
+                    self.refuse(cpu, format!("{} migrates from CPU {} to the same CPU", name(task), from.0));
                 }
                 if matches!(self.record(task).state, State::Running(_) | State::Dead | State::Unborn) {
                     let state = describe(self.record(task).state);

@@ -39,10 +39,10 @@ fn each_impossible_event_is_named() {
     let with = |event: Event| [&start[..], &[event]].concat();
     let waking = |time| at(time, 0, EventKind::Waking { task: A, waker: IDLE, target: CpuId(0) });
     for (events, expected) in [
-        (with(switch(1, 0, B, Running, IDLE)), "task 1 leaves, but task 0 ran"),
-        (with(switch(1, 1, IDLE, Running, A)), "task 0 comes, but it is running on CPU 0"),
+        (with(switch(1, 0, B, Running, IDLE)), "task 1 is switched out, but task 0 was running"),
+        (with(switch(1, 1, IDLE, Running, A)), "task 0 is switched in, but it is running on CPU 0"),
         (with(switch(1, 0, A, Running, A)), "switched to itself"),
-        (with(switch(1, 0, A, Interruptible, B)), "task 1 comes, but it is not born"),
+        (with(switch(1, 0, A, Interruptible, B)), "task 1 is switched in, but it is not born"),
         (with(switch(1, 7, IDLE, Running, A)), "only 2 CPUs"),
         (with(waking(1)), "task 0 is woken, but it is running on CPU 0"),
         (with(born(1, A)[0]), "is forked, but it is running"),

@@ -1,4 +1,4 @@
-//! What there is to set and to switch, as rows that are listed: knobs, releases and rules.
+//! The knobs, releases and rules that can be set or switched, as rows of a listing.
 
 use serde::Serialize;
 
@@ -19,9 +19,9 @@ pub struct KnobRow {
     pub high: u64,
     /// Whether it may be unlimited.
     pub unlimited: bool,
-    /// The release has it.
+    /// Whether the release has the knob.
     pub exists: bool,
-    /// What took its place, or since when it exists.
+    /// What replaces the knob in releases without it, or since when it exists.
     pub instead: &'static str,
     /// In nanoseconds, a count or 0/1.
     pub default: Option<u64>,
@@ -150,7 +150,7 @@ pub struct RuleRow {
     pub on: bool,
     /// The first release that has it.
     pub since: String,
-    /// The first release that has it no more.
+    /// The first release without it again.
     pub until: Option<String>,
     /// The stable releases that took it over.
     pub backports: Vec<String>,

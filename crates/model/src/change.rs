@@ -1,4 +1,4 @@
-//! What a task asks of the scheduler while it runs, and what else can be asked for it than its attributes.
+//! Changes of a running task's scheduling: attributes, clamps, group and memory nodes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use crate::{Attributes, Policy, Time};
 
 /// The bounds of a task's utilisation, 0 to 1024 of the fastest CPU (`sched_util_min` and `sched_util_max`).
 ///
-/// They steer the choice of a CPU's frequency, and of a CPU where those are of different speed; nothing else.
+/// They affect frequency selection, and CPU selection where CPUs differ in capacity; nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clamp {
-    /// Count it as no less than this.
+    /// Lower bound: the utilisation counts as at least this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<u16>,
-    /// Count it as no more than this.
+    /// Upper bound: the utilisation counts as at most this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u16>,
 }
 
 impl Clamp {
-    /// Whether nothing is asked for.
+    /// Whether no bound is set.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What is wrong with it, if anything.
+    /// What is wrong with the bounds, if anything.
     ///
     /// ```
     /// use schedlab_model::Clamp;
@@ -41,7 +41,7 @@ impl Clamp {
     }
 }
 
-/// What changes; the rest stays.
+/// A change of a task's scheduling; what is not set stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Change {
@@ -69,7 +69,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What `attributes` are after it.
+    /// `attributes` after the change.
     ///
     /// ```
     /// use schedlab_model::{Attributes, Change, Policy};

@@ -1,14 +1,14 @@
-//! How much CPU time others took while a real run went on, from two readings of `/proc/stat`.
+//! How much CPU time other tasks took during a real run, from two readings of `/proc/stat`.
 
 use serde::{Deserialize, Serialize};
 
-/// The part of the CPU time above which others disturb what is measured.
+/// The part of the CPU time above which other tasks disturb a measurement.
 const BOUND: f64 = 0.05;
 
 /// The unit of `/proc/stat`: `USER_HZ` is 100 on every architecture that this runs on.
 const UNIT_NS: u64 = 10_000_000;
 
-/// CPU time that was not the run's own while it went on. All times in nanoseconds.
+/// CPU time that the run's CPUs spent on other work during the run. All times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
     /// The CPUs that were watched: those that the run could use.
@@ -21,18 +21,18 @@ pub struct Disturbance {
     pub steal_ns: u64,
     /// By how much `others_ns` may be wrong: the kernel counts CPU time in ticks.
     pub uncertainty_ns: u64,
-    /// Whether others and the hypervisor certainly took more than 5 % of the CPU time.
+    /// Whether other tasks and the hypervisor certainly took more than 5 % of the CPU time.
     pub disturbed: bool,
 }
 
-/// What a run that is watched was and did.
+/// A watched run: its CPUs, its length and its own CPU time.
 #[derive(Debug, Clone, Copy)]
 pub struct Watched<'a> {
     /// The CPUs that it could use.
     pub cpus: &'a [u32],
-    /// How long it was watched, in nanoseconds.
+    /// How long the run was watched, in nanoseconds.
     pub elapsed_ns: u64,
-    /// Its own CPU time meanwhile, in nanoseconds.
+    /// The run's own CPU time meanwhile, in nanoseconds.
     pub own_ns: u64,
     /// Timer interrupts a second.
     pub hz: u32,
@@ -47,7 +47,7 @@ struct Times {
 }
 
 impl Disturbance {
-    /// What others took between two readings of `/proc/stat`; nothing where these do not tell.
+    /// What other tasks took between two readings of `/proc/stat`; none where the readings do not show it.
     ///
     /// Tasks' time is counted by ticks, which miss or hit short tasks if these keep step with them; the time that is not idle is exact, but
     /// has interrupts and switches in it. Both are upper bounds in what they get wrong, so the lower one counts.
@@ -89,14 +89,14 @@ impl Disturbance {
         })
     }
 
-    /// The part of the CPU time that others and the hypervisor took, 0 to 1.
+    /// The part of the CPU time that other tasks and the hypervisor took, 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         let capacity = self.elapsed_ns as f64 * f64::from(self.cpus);
         if capacity > 0.0 { ((self.others_ns + self.steal_ns) as f64 / capacity).min(1.0) } else { 0.0 }
     }
 
-    /// A sentence where others disturbed the run.
+    /// A sentence where other tasks or the hypervisor disturbed the run.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         let steal = self.steal_ns as f64 / (self.others_ns + self.steal_ns).max(1) as f64;

@@ -1,4 +1,4 @@
-//! What can be wrong with data that a person wrote.
+//! Errors in data that a user wrote.
 
 use thiserror::Error;
 
@@ -38,7 +38,7 @@ pub enum ModelError {
         name: String,
         /// The release asked for.
         release: String,
-        /// What took its place, or since when it exists.
+        /// What replaces the knob, or since when it exists.
         instead: String,
     },
     /// A knob's value of the wrong form or outside its range.
@@ -51,7 +51,7 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
-    /// A rule that cannot be switched so.
+    /// A rule that cannot be switched on or off as asked.
     #[error("rule '{name}': {why}")]
     Rule {
         /// The rule's name.
@@ -69,7 +69,7 @@ pub enum ModelError {
         /// What was found and what is allowed.
         why: String,
     },
-    /// A policy name or priority that Linux has not.
+    /// A policy name or priority that Linux does not have.
     #[error("'{found}' is not a scheduling policy: {why}")]
     Policy {
         /// The text as it was given.
@@ -77,7 +77,7 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
-    /// A weight rule that there is not, or one with an impossible factor.
+    /// An unknown rule of thread weights, or one with an impossible factor.
     #[error("'{found}' is not a rule of thread weights: {why}")]
     ThreadWeights {
         /// The text as it was given.
@@ -85,7 +85,7 @@ pub enum ModelError {
         /// What is allowed.
         why: String,
     },
-    /// A group of tasks that cannot be, or cannot be set so.
+    /// An invalid group of tasks, or an invalid setting of one.
     #[error("group: {0}")]
     Group(String),
     /// A machine that cannot be simulated.

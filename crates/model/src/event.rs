@@ -1,4 +1,4 @@
-//! The one schema of what happens, in simulated and in real runs: the kernel's scheduler tracepoints.
+//! The event schema of simulated and real runs: the kernel's scheduler tracepoints.
 
 use crate::{Decision, Time};
 
@@ -27,7 +27,7 @@ impl CpuId {
     }
 }
 
-/// The state in which a task left its CPU, as `sched_switch`'s `prev_state`.
+/// The state in which a task is switched out, as `sched_switch`'s `prev_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaskState {
     /// `R`: still runnable; it was preempted or yielded.
@@ -52,7 +52,7 @@ impl TaskState {
     }
 }
 
-/// One thing that happened.
+/// One event of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// When, since the start of the run.
@@ -63,7 +63,7 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What happened; each variant is a tracepoint of the kernel's.
+/// The kind of an event; each variant is one of the kernel's tracepoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
     /// `sched_process_fork`: `parent` made `child`.
@@ -77,7 +77,7 @@ pub enum EventKind {
     Waking {
         /// The woken task.
         task: TaskId,
-        /// Who woke it, [`TaskId::IDLE`] for an interrupt.
+        /// The waker, [`TaskId::IDLE`] for an interrupt.
         waker: TaskId,
         /// The CPU it is queued on.
         target: CpuId,
@@ -93,7 +93,7 @@ pub enum EventKind {
     Switch {
         /// The task switched out.
         previous: TaskId,
-        /// In which state.
+        /// The state of the task switched out.
         state: TaskState,
         /// The task switched in.
         next: TaskId,
@@ -112,7 +112,7 @@ pub enum EventKind {
         /// The ending task.
         task: TaskId,
     },
-    /// A point of the workload's own (`Step::Mark`).
+    /// A mark that the workload itself sets (`Step::Mark`).
     Mark {
         /// The task that reached it.
         task: TaskId,
@@ -126,13 +126,13 @@ pub enum EventKind {
 pub struct Standing {
     /// When, since the start of the run.
     pub time: Time,
-    /// Who.
+    /// The task.
     pub task: TaskId,
-    /// Its virtual time in nanoseconds, on its queue's scale: queues of other CPUs and groups have their own.
+    /// The task's virtual time in nanoseconds, on its queue's scale: each CPU and group has a scale of its own.
     pub vruntime: i64,
-    /// Under EEVDF by how much virtual time it is owed service; negative where it had more than its share.
+    /// The task's lag (EEVDF), the virtual service that it is owed; negative where it had more than its share.
     pub lag: Option<i64>,
-    /// Under EEVDF its virtual deadline, on the scale of `vruntime`.
+    /// The task's virtual deadline (EEVDF), on the scale of `vruntime`.
     pub deadline: Option<i64>,
 }
 
@@ -141,13 +141,13 @@ pub trait EventSink {
     /// Whether events are wanted; a constant, so that unwatched runs do not even build events.
     const LISTENS: bool = true;
 
-    /// Whether it asks for the scheduler's decisions with their reasons. The run takes longer then, and comes to the same.
+    /// Whether the sink takes the scheduler's decisions with their reasons. The run takes longer then; its outcome is the same.
     const EXPLAINS: bool = false;
 
     /// Takes one event. Events come in the order in which they happen.
     fn event(&mut self, event: Event);
 
-    /// Takes where a fair task stands, after each switch that it comes or leaves by.
+    /// Takes a fair task's virtual time, after each switch of it in or out.
     #[inline]
     fn standing(&mut self, _: Standing) {}
 
@@ -155,8 +155,8 @@ pub trait EventSink {
     #[inline]
     fn decision(&mut self, _: Decision) {}
 
-    /// Takes the CPUs on which a task may run, none of them for all, where the sink asks for reasons: before its first event, and as
-    /// that changes.
+    /// Takes the CPUs on which a task may run (an empty list: all of them), where the sink asks for reasons: before the task's first event,
+    /// and when they change.
     #[inline]
     fn affinity(&mut self, _: TaskId, _: &[u32]) {}
 }

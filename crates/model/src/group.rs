@@ -9,10 +9,10 @@ use crate::Time;
 /// `min_cfs_quota_period` and `max_cfs_quota_period`, and the least quota.
 const PERIODS: (Time, Time) = (Time::from_millis(1), Time::from_millis(1_000));
 
-/// How deep groups may be nested (`CGROUP_FILE_NAME_MAX` and the like allow more, but who would).
+/// How deep groups may be nested; the kernel allows more.
 const MAX_DEPTH: usize = 16;
 
-/// What the files of a cgroup's `cpu` controller say of it. A group with nothing set weighs what one task of nice 0 does.
+/// The settings of a cgroup's `cpu` controller. A group without any weighs as much as one task of nice 0.
 ///
 /// ```
 /// use schedlab_model::Group;
@@ -103,7 +103,7 @@ pub(crate) fn path_fault(path: &str) -> Option<String> {
     let letter = |letter: char| letter.is_ascii_alphanumeric() || "_-.@:".contains(letter);
     let good = |name: &str| !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(letter);
     if !names.split('/').all(good) {
-        return Some(format!("this is no path; {form}"));
+        return Some(format!("it is not a path; {form}"));
     }
     (names.split('/').count() > MAX_DEPTH).then(|| format!("groups are nested deeper than {MAX_DEPTH}"))
 }
@@ -119,8 +119,8 @@ pub struct GroupNode {
     pub settings: Group,
 }
 
-/// The groups as a tree, parents before their children, each level in the order of the paths. Those that are only there as
-/// part of a path (`/users` of `/users/alice`) have nothing set.
+/// The groups as a tree, parents before their children, each level in the order of the paths. Groups that are only named as part of a path
+/// (`/users` of `/users/alice`) have no settings.
 ///
 /// # Errors
 /// The path that is wrong, and why.

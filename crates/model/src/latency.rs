@@ -1,4 +1,4 @@
-//! Measurements of a time that happens often: a histogram, and the percentiles that are read from it.
+//! Histograms of latencies, and the percentiles that are read from them.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ const fn upper_end(bucket: usize) -> u64 {
     ((parts + part) << shift) + ((1 << shift) - 1)
 }
 
-/// How often which time was measured; takes no memory before the first.
+/// A histogram of times; takes no memory before the first one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -59,7 +59,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Of the counts of all [`LATENCY_BUCKETS`] and the longest time in nanoseconds.
+    /// A histogram from the counts of all [`LATENCY_BUCKETS`] and the longest time in nanoseconds.
     pub fn of(buckets: Vec<u64>, longest: u64) -> Self {
         debug_assert_eq!(buckets.len(), LATENCY_BUCKETS);
         Self { buckets, longest }
@@ -72,7 +72,7 @@ impl Histogram {
         self.longest = self.longest.max(nanoseconds);
     }
 
-    /// Counts what another has counted too.
+    /// Adds another histogram's counts.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(count, others)| *count += others);
@@ -86,10 +86,10 @@ impl Histogram {
     }
 }
 
-/// The latencies of a run: what each stopwatch measured, and as `wakeup NAME` the times from the posts of the semaphore NAME to the
-/// run of the task that slept there.
+/// The latencies of a run: what each stopwatch measured, and as `wakeup NAME` the times from the posts of the semaphore NAME until the task
+/// that waited for it runs.
 ///
-/// Semaphores that are one thing with numbers (`work.0.0`, `work.0.1`) are measured as one, `wakeup work`.
+/// Semaphores whose names differ in numbers alone (`work.0.0`, `work.0.1`) are measured as one, `wakeup work`.
 ///
 /// ```
 /// use schedlab_model::{Histogram, latencies};

@@ -1,6 +1,6 @@
-//! The nouns of schedlab: plain data, (de)serialised with serde and validated, with no behaviour of the scheduler in it.
+//! The data types of schedlab: plain data, (de)serialised with serde and validated, without any scheduler's behaviour.
 //!
-//! A [`Workload`] runs on a [`Machine`] under a [`Scheduler`]; what happens is a stream of [`Event`]s, and what it came to is an [`Outcome`].
+//! A [`Workload`] runs on a [`Machine`] under a [`Scheduler`]; the run is a stream of [`Event`]s, and its result an [`Outcome`].
 
 mod catalogue;
 mod change;

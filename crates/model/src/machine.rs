@@ -1,4 +1,4 @@
-//! The machine a workload runs on: CPUs and what things cost there.
+//! The machine that a workload runs on: its CPUs, and what operations cost on them.
 
 use serde::{Deserialize, Serialize};
 
@@ -62,8 +62,8 @@ impl Machine {
     /// Checks the number of CPUs, their topology and speed, and that those that go off line and come back can.
     ///
     /// # Errors
-    /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`]; for changes out of order, of a CPU that is not there or is so already, and
-    /// for the last CPU going off line.
+    /// [`ModelError::Machine`] outside 1 to [`MAX_CPUS`]; for changes out of order, of a CPU that does not exist or is in that state
+    /// already, and for the last CPU going off line.
     pub fn validate(&self) -> Result<(), ModelError> {
         if !(1..=MAX_CPUS).contains(&self.cpus) {
             return Err(ModelError::Machine(format!("cpus = {} is out of range; allowed: 1 to {MAX_CPUS}", self.cpus)));
@@ -103,8 +103,8 @@ pub struct Costs {
     /// One pass of the scheduler that finds no other task to run: before a switch where a task is marked for rescheduling, and after
     /// a wake-up on an idle CPU, billed to the task that is switched out.
     pub schedule: Time,
-    /// Further time of a switch per other task whose working set competes for the CPU's caches, at most
-    /// `cache_refill_limit` in all. A task that comes from another core finds nothing of its own and pays the limit.
+    /// Further time of a switch per other task whose working set competes for the CPU's caches, at most `cache_refill_limit` in all. A task
+    /// from another core finds none of its data there and pays the limit.
     pub cache_refill: Time,
     /// The most that `cache_refill` adds to one switch.
     pub cache_refill_limit: Time,
@@ -112,15 +112,15 @@ pub struct Costs {
     pub cache_refill_llc: Time,
     /// Waking a task of the same CPU, billed to the waker; the woken task runs after that.
     pub wakeup: Time,
-    /// What a wake-up and the sleep before it save where the sleeper is still queued (delayed dequeue, EEVDF): it was not dequeued and is
-    /// not enqueued again.
+    /// What a delayed dequeue (EEVDF) saves of a sleep and the wake-up that ends it: the sleeping task is neither dequeued nor enqueued
+    /// again.
     pub lingering: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
     /// Sending an interrupt to another CPU that runs a task, billed to the sender: each wake-up there that preempts that task. Among
     /// virtual CPUs the hypervisor's part is in it.
     pub ipi: Time,
-    /// Sending one to a CPU that idles, billed to the sender: each wake-up there.
+    /// Sending an interrupt to an idle CPU, billed to the sender: each wake-up there.
     pub ipi_idle: Time,
     /// Taking such an interrupt on a CPU that runs a task, billed to that task.
     pub ipi_taken: Time,

@@ -1,4 +1,4 @@
-//! What a run came to: one set of metrics for simulated and real runs.
+//! The outcome of a run: one set of metrics for simulated and real runs.
 
 use std::collections::BTreeMap;
 
@@ -50,10 +50,10 @@ pub struct Outcome {
     /// What each group of the workload got, and each session under autogroup (`session NAME`); empty where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupOutcome>,
-    /// What the workload's stopwatches measured, by name; `wakeup NAME` from a semaphore's post to the wake-up of who slept there.
+    /// What the workload's stopwatches measured, by name; `wakeup NAME` from a semaphore's post until the task that waited for it runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
-    /// What others took of the CPU time meanwhile; none for a simulation, and where the kernel does not say.
+    /// CPU time that other tasks took meanwhile; none for a simulation, and where the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
     /// What a reader has to know before relying on these numbers, one sentence each: rules or costs that stand in for others, costs
@@ -86,10 +86,10 @@ pub struct GroupOutcome {
     pub tasks: u64,
     /// On a CPU.
     pub run_ns: u64,
-    /// Of that, while all compete: until the last task of some group, or of those in none, ended. Only of that time it makes sense to
-    /// name which task got which part.
+    /// Of that, while all groups compete: until the first of them, or of the tasks in no group, has ended. Shares are meaningful in that
+    /// time alone.
     pub contended_ns: u64,
-    /// The part of all tasks' CPU time in that while, those of no group included; 0 to 1.
+    /// The part of all tasks' CPU time in that time, tasks of no group included; 0 to 1.
     pub share: f64,
     /// Periods of its limit that ended (`nr_periods` of `cpu.stat`).
     pub periods: u64,

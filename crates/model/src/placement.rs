@@ -1,4 +1,4 @@
-//! Groups and sessions as a person adds them to a workload in a word: `/users/alice:weight=200,max=20ms/100ms,tasks=2`.
+//! Groups and sessions that a user adds to a workload in a word: `/users/alice:weight=200,max=20ms/100ms,tasks=2`.
 
 use std::str::FromStr;
 
@@ -20,11 +20,11 @@ pub struct Placement {
     pub path: String,
     /// The group's settings; none for a session.
     pub settings: Option<Group>,
-    /// Whose it is; those that are left where nothing is said.
+    /// The tasks that belong to it; the remaining ones where none are named.
     pub members: Vec<Members>,
 }
 
-/// Tasks that belong somewhere.
+/// Which tasks belong to a group or session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Members {
     /// So many of those that are there from the start, in the workload's order.
@@ -40,7 +40,7 @@ impl Placement {
     /// A control group.
     ///
     /// # Errors
-    /// [`ModelError::Group`]: a path that is none, an unknown key, a value out of range.
+    /// [`ModelError::Group`]: an invalid path, an unknown key, a value out of range.
     pub fn group(text: &str) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::Group(format!("'{text}': {why}"));
         let (path, keys) = text.split_once(':').unwrap_or((text, ""));
@@ -65,7 +65,7 @@ impl Placement {
         }
         match (&mut settings.max, burst) {
             (Some(max), Some(burst)) => max.burst = burst,
-            (None, Some(_)) => return Err(wrong("burst without max says nothing; set both".to_owned())),
+            (None, Some(_)) => return Err(wrong("burst has no effect without max; set both".to_owned())),
             _ => {}
         }
         match settings.fault() {
@@ -77,7 +77,7 @@ impl Placement {
     /// A session, of which autogroup makes a group.
     ///
     /// # Errors
-    /// [`ModelError::Group`]: an unknown key, or a number of tasks that is none.
+    /// [`ModelError::Group`]: an unknown key, or an invalid number of tasks.
     pub fn session(text: &str) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::Group(format!("session '{text}': {why}"));
         let (name, keys) = text.split_once(':').unwrap_or((text, ""));
@@ -100,12 +100,12 @@ impl Workload {
     /// (`hog@alice`).
     ///
     /// # Errors
-    /// [`ModelError::Group`]: names of no task, more tasks than there are, places that would be empty.
+    /// [`ModelError::Group`]: an unknown task, more tasks than there are, a group or session without tasks.
     pub fn with_placements(mut self, placements: &[Placement]) -> Result<Self, ModelError> {
         for placement in placements {
             let Some(settings) = &placement.settings else { continue };
             if self.groups.insert(placement.path.clone(), settings.clone()).is_some() {
-                return Err(ModelError::Group(format!("'{}' is there twice", placement.path)));
+                return Err(ModelError::Group(format!("'{}' is given twice", placement.path)));
             }
         }
         for kind in [true, false] {
@@ -133,7 +133,7 @@ impl Workload {
                         let found =
                             found.ok_or_else(|| wrong(format!("there is no task '{name}'; known: {}", known())))?;
                         if places[found].iter().any(Option::is_some) {
-                            return Err(wrong(format!("'{name}' belongs elsewhere already")));
+                            return Err(wrong(format!("task '{name}' is in another one already")));
                         }
                         places[found].fill(Some(number));
                     }
@@ -142,14 +142,14 @@ impl Workload {
                         let free = free.flat_map(|(places, _)| places).filter(|place| place.is_none());
                         let taken = free.take(*count as usize).map(|place| *place = Some(number)).count();
                         if taken < *count as usize {
-                            return Err(wrong(format!("it is to have {count} tasks, and {taken} are left")));
+                            return Err(wrong(format!("tasks = {count}, but only {taken} are left")));
                         }
                     }
                 }
             }
             let parent = placements.iter().any(|other| other.path.starts_with(&format!("{}/", placement.path)));
             if placement.members.is_empty() && !parent && rest.replace(number).is_some() {
-                return Err(wrong("another one has the tasks that are left; say which are its (tasks=…)".to_owned()));
+                return Err(wrong("another one has all tasks that are left; name its own (tasks=…)".to_owned()));
             }
         }
         if let Some(number) = rest {
@@ -201,9 +201,9 @@ fn forks(steps: &[Step], name: &str) -> bool {
 fn pairs<'a>(text: &'a str, form: &str) -> Result<Vec<(&'a str, &'a str)>, String> {
     let mut read: Vec<(&str, &str)> = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
-        let (key, value) = part.split_once('=').ok_or_else(|| format!("'{part}' sets nothing; {form}"))?;
+        let (key, value) = part.split_once('=').ok_or_else(|| format!("'{part}' is not KEY=VALUE; {form}"))?;
         if read.iter().any(|(other, _)| *other == key) {
-            return Err(format!("'{key}' is there twice"));
+            return Err(format!("'{key}' is given twice"));
         }
         read.push((key, value));
     }
@@ -314,21 +314,21 @@ mod tests {
         for (groups, said) in [
             (&["a"][..], "a path begins with '/'"),
             (&["/a:wait=1"], "a group has no 'wait'; known: weight, shares, max, burst, idle, tasks"),
-            (&["/a:weight"], "'weight' sets nothing"),
+            (&["/a:weight"], "'weight' is not KEY=VALUE"),
             (&["/a:weight=x"], "a whole number"),
             (&["/a:weight=0"], "1 to 10000"),
             (&["/a:weight=1,weight=2"], "twice"),
             (&["/a:max=20"], "no unit"),
             (&["/a:max=20ms/2s"], "1ms to 1s"),
-            (&["/a:burst=2ms"], "burst without max"),
+            (&["/a:burst=2ms"], "burst has no effect without max"),
             (&["/a:idle=yes"], "0 or 1"),
             (&["/a:tasks=0"], "1 or more"),
             (&["/a:tasks=cow"], "no task 'cow'; known: hog, pig, child"),
-            (&["/a:tasks=5"], "5 tasks, and 4 are left"),
-            (&["/a:tasks=hog", "/b:tasks=hog"], "'hog' belongs elsewhere"),
-            (&["/a", "/b"], "'/b': another one has the tasks that are left"),
+            (&["/a:tasks=5"], "tasks = 5, but only 4 are left"),
+            (&["/a:tasks=hog", "/b:tasks=hog"], "task 'hog' is in another one already"),
+            (&["/a", "/b"], "'/b': another one has all tasks that are left"),
             (&["/a:tasks=4", "/b"], "no tasks are left"),
-            (&["/a:tasks=2", "/a"], "'/a' is there twice"),
+            (&["/a:tasks=2", "/a"], "'/a' is given twice"),
         ] {
             let error = placed(hogs(3), groups, &[]).unwrap_err();
             assert!(error.contains(said) && !error.contains('\n'), "{groups:?}: {error}");

@@ -1,4 +1,4 @@
-//! Why the scheduler decided as it did: what each decision point can tell.
+//! The scheduler's decisions, each with its reason.
 
 mod text;
 
@@ -71,7 +71,7 @@ pub enum Reason {
     },
     /// Whether the current task goes on (`task_tick`), or was charged so much that its turn is over (`update_curr`).
     Turn {
-        /// What runs: on each level of a hierarchy of groups the group, at the end the task.
+        /// The current entity: on each level of a hierarchy of groups the group, at the end the task.
         current: Candidate,
         /// Whether a tick asked; else the charge did.
         tick: bool,
@@ -80,11 +80,11 @@ pub enum Reason {
         /// The rule that decided.
         by: TurnRule,
     },
-    /// Where in virtual time an entity comes in (`place_entity`).
+    /// Where in virtual time an entity is placed (`place_entity`).
     Place {
-        /// What comes in.
+        /// The entity.
         entity: Candidate,
-        /// The group on whose queue it comes in, by its number; 0 is the root group.
+        /// The group on whose queue it is placed, by its number; 0 is the root group.
         within: u32,
         /// Whether it is new.
         initial: bool,
@@ -104,7 +104,7 @@ pub enum Reason {
         /// The rule that decided.
         by: SelectRule,
     },
-    /// What a CPU that is about to idle does (`newidle_balance`, `sched_balance_newidle` from 6.10 on).
+    /// What a CPU does that is about to idle (`newidle_balance`, `sched_balance_newidle` from 6.10 on).
     Newidle {
         /// Whether it has something to run afterwards.
         runs: bool,
@@ -119,7 +119,7 @@ pub enum Reason {
         newly_idle: bool,
         /// How many tasks were moved.
         moved: u32,
-        /// From where they came, or would have.
+        /// The CPU from which they came, or would have come.
         from: Option<CpuId>,
         /// The rule that decided.
         by: BalanceRule,
@@ -298,17 +298,17 @@ impl TurnRule {
 pub enum PlaceRule {
     /// CFS: so far before the queue's `min_vruntime` (GENTLE_FAIR_SLEEPERS), in virtual nanoseconds.
     SleeperCredit(u64),
-    /// CFS: where it left, so far after where the credit would place it, in virtual nanoseconds.
+    /// CFS: at the vruntime that it was dequeued with, so far after where the credit would place it, in virtual nanoseconds.
     WhereItLeft(u64),
     /// CFS: a new entity, a slice after the queue's `min_vruntime` (START_DEBIT), in virtual nanoseconds.
     StartDebit(u64),
     /// CFS: at the queue's `min_vruntime`.
     MinVruntime,
-    /// EEVDF: at the average less the lag that it left with (PLACE_LAG), in virtual nanoseconds.
+    /// EEVDF: at the average less the lag that it was dequeued with (PLACE_LAG), in virtual nanoseconds.
     Lag {
-        /// What it left with; negative where it had more than its share.
+        /// The lag that it was dequeued with; negative where it had more than its share.
         kept: i64,
-        /// The same inflated, as its coming moves the average.
+        /// That lag inflated, as adding the entity moves the average.
         placed: i64,
     },
     /// EEVDF: at the average, without lag.
@@ -394,7 +394,7 @@ pub enum SelectRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NewidleRule {
-    /// It pulled a task, or one came meanwhile.
+    /// It pulled a task, or one was queued meanwhile.
     Found,
     /// It looked, and no task could be pulled.
     NothingToPull,
@@ -430,7 +430,7 @@ pub enum BalanceRule {
 }
 
 impl Reason {
-    /// Gives each task that is named another number.
+    /// Renumbers the tasks that the decision names.
     pub fn rename(&mut self, number: &dyn Fn(TaskId) -> TaskId) {
         let set = |task: &mut TaskId| *task = number(*task);
         let set_candidate = |candidate: &mut Candidate| {

@@ -29,7 +29,7 @@ pub struct Scheduler {
     /// Knob settings by name.
     #[serde(default)]
     pub knobs: BTreeMap<String, KnobValue>,
-    /// What the number of a process's threads does to their weights.
+    /// How the number of a process's threads changes their weights.
     #[serde(default, skip_serializing_if = "ThreadWeights::is_none")]
     pub weights: ThreadWeights,
     /// Rules switched on or off against what the release has, by name. See [`RuleSet::switched`].
@@ -124,7 +124,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The release whose knobs and features there are: with another fair class than the release's own, those of that class.
+    /// The release whose knobs and features apply: with another fair class than the release's own, those of that class.
     pub fn knobs_release(&self) -> Release {
         let own = RuleSet::of(self.release).eevdf;
         match self.rule_set().map_or(own, |set| set.eevdf) {
@@ -245,7 +245,7 @@ impl Scheduler {
         }
     }
 
-    /// The names of set knobs that the simulator does not act on yet, for a refusal.
+    /// The names of set knobs that the simulator does not act on yet, for an error.
     pub fn unsimulated(&self) -> Vec<&str> {
         let known = |name: &&str| find_knob(name).is_ok_and(|knob| !knob.simulated_on(self.series()));
         self.knobs.keys().map(String::as_str).filter(known).collect()

@@ -1,4 +1,4 @@
-//! How fast a machine's CPUs work, by what else is busy.
+//! The speed of a machine's CPUs, which depends on how many others are busy.
 
 use std::fmt;
 use std::str::FromStr;
@@ -77,8 +77,8 @@ impl From<Percentage> for String {
     }
 }
 
-/// How fast CPUs do their work: threads of a core that are busy together share it, and the fewer cores of a socket are busy, the faster
-/// their clock may go. A CPU is busy while a task runs there. Nothing said is the nominal speed, always.
+/// The speed of CPUs: threads of a core that are busy together share it, and the fewer cores of a socket are busy, the faster their clock
+/// may go. A CPU is busy while a task runs there. Without any of this the speed is always the nominal one.
 ///
 /// As text `smt=62.5%,turbo=130%/120%/100%`: of two busy threads of a core each runs at 62.5 % of what it would alone; with one core
 /// of the socket busy that runs at 130 % of the nominal speed, with two each at 120 %, with three or more at 100 %. A third busy thread
@@ -104,7 +104,7 @@ pub struct Speed {
     pub turbo: Vec<Percentage>,
 }
 
-/// How it may be written: as text, or field by field.
+/// The forms in which it is written: as text, or field by field.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -136,7 +136,7 @@ impl Speed {
     /// The rate of a CPU that works at its nominal speed, in millionths.
     pub const NOMINAL: u32 = Percentage::WHOLE.thousandths() * Percentage::WHOLE.thousandths();
 
-    /// Whether nothing is said: the nominal speed, always.
+    /// Whether the speed is always the nominal one.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -183,10 +183,7 @@ impl Speed {
                 return wrong(format!("{name} has {many} numbers; {of} allow {most}"));
             }
             if let Some(pair) = numbers.windows(2).find(|pair| pair[0] < pair[1]) {
-                return wrong(format!(
-                    "{name}: {} after {}; more that is busy does not make it faster",
-                    pair[1], pair[0]
-                ));
+                return wrong(format!("{name}: {} after {}; allowed: at most the number before it", pair[1], pair[0]));
             }
         }
         match self.smt.first() {

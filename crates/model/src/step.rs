@@ -1,4 +1,4 @@
-//! What tasks do: one step at a time.
+//! The steps of tasks.
 
 use serde::{Deserialize, Serialize};
 
@@ -201,7 +201,7 @@ pub enum Step {
         /// Accesses under way at most, 1 to 1024.
         depth: u32,
     },
-    /// The same with reading.
+    /// Begin to read from a file past the page cache and go on; where `depth` accesses are under way, wait for the first of them.
     SubmitRead {
         /// What is read.
         access: FileAccess,
@@ -241,7 +241,7 @@ pub enum Step {
     /// Wait until every task this one made has ended, and collect them: simulated, and natively threads, in the order in which
     /// they were made; natively processes as they end, as `wait(2)` gives them.
     Join,
-    /// Be treated by the scheduler in another way from now on; nothing happens where that is so already.
+    /// Change the task's scheduling from now on; nothing happens where it is so already.
     Set(Change),
     /// Note the time under a name.
     Mark(String),

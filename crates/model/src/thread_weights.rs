@@ -1,4 +1,4 @@
-//! Weight rules that look at how many threads a process has.
+//! Weight rules that depend on the number of a process's threads.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ModelError;
 
-/// What the number of a process's threads does to the weight of each of them in the fair class.
+/// How the number of a process's threads changes the weight of each of them in the fair class.
 ///
 /// ```
 /// use schedlab_model::ThreadWeights;
@@ -70,12 +70,12 @@ impl Beta {
 const MOST_CPUS: NonZeroU16 = NonZeroU16::new(8192).unwrap();
 
 impl ThreadWeights {
-    /// Whether threads do not count.
+    /// Whether the number of threads changes nothing.
     pub const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// The CPUs on line that the rule goes by: those that it names, else the `online` ones.
+    /// The number of CPUs on line that the rule uses: the one that it names, else `online`.
     pub const fn counted(self, online: u32) -> u32 {
         match self {
             Self::DwCfs { cpus: Some(cpus), .. } => cpus.get() as u32,
@@ -83,7 +83,7 @@ impl ThreadWeights {
         }
     }
 
-    /// What a user should know of the rule on a machine with `online` CPUs, if it is not what its formula says there.
+    /// A note for the user where, on a machine with `online` CPUs, the rule is not what its formula says.
     pub const fn remark(self, online: u32) -> Option<&'static str> {
         match self {
             Self::DwCfs { .. } if self.counted(online) <= 1 => Some(

@@ -41,7 +41,7 @@ pub struct Topology {
     pub distances: Vec<Vec<u32>>,
 }
 
-/// How it may be written: as text, or field by field.
+/// The forms in which it is written: as text, or field by field.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -91,7 +91,7 @@ const LOCAL_DISTANCE: u32 = 10;
 const REMOTE_DISTANCE: u32 = 20;
 
 impl Topology {
-    /// Whether nothing is said: CPUs that are all alike and near.
+    /// Whether no topology is given: CPUs that are all alike and near.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -99,7 +99,7 @@ impl Topology {
     /// Checks the description for a machine of `cpus` CPUs.
     ///
     /// # Errors
-    /// [`ModelError::Machine`] for sizes that do not divide one another, and for distances that are none.
+    /// [`ModelError::Machine`] for sizes that do not divide one another, and for invalid distances.
     pub fn validate(&self, cpus: u32) -> Result<(), ModelError> {
         let wrong = |why: String| Err(ModelError::Machine(format!("topology: {why}")));
         let sizes = [("smt", self.smt), ("llc", self.cache_size(cpus)), ("node", self.node_size(cpus)), ("cpus", cpus)];

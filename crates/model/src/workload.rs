@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Clamp, File, Group, ModelError, Step, Time};
 
-/// The most tasks one run may have, so that a slip of the keyboard does not eat the machine's memory.
+/// The most tasks that one run may have, so that a typing error does not use up the machine's memory.
 pub const MAX_TASKS: u64 = 1_000_000;
 
 /// Tasks, and the channels and latches through which they meet.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What people call it.
+    /// The workload's name.
     pub name: String,
     /// Pipes and sockets, by name.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct Workload {
     /// When the run is over, whatever the tasks are doing then; it goes on until the last task has ended where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration: Option<Time>,
-    /// Whether who holds a mutex is served like the most urgent task that waits for it (`PTHREAD_PRIO_INHERIT`).
+    /// Whether mutexes have priority inheritance (`PTHREAD_PRIO_INHERIT`): the holder is served like its most urgent waiter.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub priority_inheritance: bool,
     /// Whether tasks of the real-time and deadline policies keep their memory in RAM (`mlockall(2)`).
@@ -48,11 +48,11 @@ pub struct Workload {
     pub groups: BTreeMap<String, Group>,
 }
 
-/// A way for bytes from writers to readers.
+/// Carries bytes from writers to readers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
-    /// What the kernel makes of it.
+    /// Its kind.
     pub kind: ChannelKind,
 }
 
@@ -78,7 +78,7 @@ pub struct Task {
     /// Process or thread.
     #[serde(default)]
     pub kind: TaskKind,
-    /// How the scheduler is to treat it; a forked task with none takes its parent's.
+    /// Its scheduling attributes; a forked task without any takes its parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
     /// The path of the group it lives in, one of the workload's, or `/` for none; where nothing is said a forked task lives in its
@@ -121,7 +121,7 @@ pub enum TaskKind {
     Thread,
 }
 
-/// What `sched_setattr(2)`, `nice(1)` and `taskset(1)` say of a task.
+/// A task's scheduling attributes, as `sched_setattr(2)`, `nice(1)` and `taskset(1)` set them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Attributes {
@@ -156,7 +156,7 @@ pub enum Policy {
     Deadline {
         /// CPU time an instance may take (`sched_runtime`), more than 1.024 µs.
         runtime: Time,
-        /// How soon after its beginning it is to have had it (`sched_deadline`), `runtime` or more.
+        /// How soon after its beginning an instance must have had that time (`sched_deadline`), `runtime` or more.
         deadline: Time,
         /// From instance to instance (`sched_period`), `deadline` or more, 100 µs to 4.194304 s.
         period: Time,
@@ -276,7 +276,7 @@ fn deadline_policy(parameters: &str) -> Result<Policy, String> {
             _ => return Err(format!("a deadline task has no '{name}'; {form}")),
         };
         if place.replace(value.parse::<Time>().map_err(|error| error.to_string())?).is_some() {
-            return Err(format!("'{name}' is there twice; {form}"));
+            return Err(format!("'{name}' is given twice; {form}"));
         }
     }
     let (Some(runtime), Some(deadline)) = (runtime, deadline) else { return Err(form.to_owned()) };

@@ -1,4 +1,4 @@
-//! What a workload must satisfy, and how it is refused.
+//! The checks that a workload must pass, and the form of their errors.
 
 use schedlab_model::{Attributes, Duration, GroupNode, MAX_CPUS, ModelError, Step, Task, Time, Workload};
 
@@ -85,7 +85,7 @@ pub(crate) fn doubled<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a st
     names.into_iter().find(|name| !seen.insert(*name))
 }
 
-/// What a list of names is to a person who mistyped one of them.
+/// The declared names, for the error about one that is not among them.
 pub(crate) fn known<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<&str> = names.collect();
     let more = names.len().saturating_sub(8);

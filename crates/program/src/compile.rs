@@ -65,7 +65,7 @@ impl<'a> Compiler<'a> {
             return Err(refuse(workload, format!("file '{name}'"), fault));
         }
         if workload.duration.is_some_and(|duration| duration == schedlab_model::Time::ZERO) {
-            return Err(refuse(workload, "duration", "a run of no time does nothing; allowed: 1ns or more"));
+            return Err(refuse(workload, "duration", "0ns is out of range; allowed: 1ns or more"));
         }
         let groups =
             group_tree(&workload.groups).map_err(|(path, why)| refuse(workload, format!("group '{path}'"), why))?;

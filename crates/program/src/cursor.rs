@@ -40,8 +40,8 @@ impl Cursor {
 
     /// The child that the operation [`Op::Fork`] of this cursor's task makes.
     ///
-    /// Its random stream depends on the seed and on its path alone (parent's path, template's name, instance), not on who
-    /// else was made in the meantime.
+    /// Its random stream depends on the seed and on its path alone (parent's path, template's name, instance), not on which other tasks
+    /// were made meanwhile.
     pub fn child(&self, program: &Program, template: TemplateId, instance: u32) -> Self {
         Self::new(program, template, instance, self.key)
     }

@@ -45,7 +45,7 @@ pub struct Barrier {
 pub struct Timer {
     /// Its name.
     pub name: String,
-    /// Whether every task has one of its own.
+    /// Whether every task has its own timer of this name.
     pub own: bool,
     /// Whether an expiry that was missed leaves the later ones where they are.
     pub absolute: bool,
@@ -104,9 +104,9 @@ pub struct Request {
 /// A change of how a task is treated, its group resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// What the step said.
+    /// The change of the step.
     pub step: model::Change,
-    /// Where the task lives from then on.
+    /// The group of the task from then on.
     pub group: Option<Membership>,
 }
 

@@ -62,9 +62,9 @@ pub enum Op {
         /// The mutex.
         mutex: u32,
     },
-    /// Wake one of those who wait for a condition.
+    /// Wake one task that waits for a condition.
     Signal(u32),
-    /// Wake all of them.
+    /// Wake all tasks that wait for a condition.
     Broadcast(u32),
     /// Wait at a barrier until all are there.
     Barrier(u32),
@@ -113,7 +113,7 @@ pub enum Op {
     Fork {
         /// What the child does.
         template: TemplateId,
-        /// The how-manieth child of this template its parent makes, from 0.
+        /// The child's number, from 0, among those of this template that its parent makes.
         instance: u32,
     },
     /// Wait until every task this one made has ended.

@@ -43,7 +43,7 @@ pub struct Template {
     pub kind: TaskKind,
     /// How the scheduler is to treat it; its parent's where there are none.
     pub attributes: Option<Attributes>,
-    /// Where it lives; with its parent where nothing is said.
+    /// Its group; its parent's where none is given.
     pub group: Option<Membership>,
     /// Its session, an index into the program's; its parent's where there is none.
     pub session: Option<u32>,
@@ -71,7 +71,7 @@ pub struct Template {
     pub(crate) name_key: u64,
 }
 
-/// Where a task lives.
+/// The group of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Membership {
     /// In no group.
@@ -100,8 +100,8 @@ impl Program {
     /// [`ModelError::Workload`], naming the task and step, for: no task at the start; more tasks than
     /// [`MAX_TASKS`](schedlab_model::MAX_TASKS); names that are unknown or given twice; tasks that fork each other without end;
     /// messages of zero or too many bytes; more bytes read from a channel than are ever written; a latch that is awaited and never
-    /// opened; a mutex that a task takes twice or never gives back; steps without end in a run without one; loops nested too deep; durations, attributes and settings of
-    /// groups out of range; a task in a group that there is not; a `turnaround_from` that no task marks.
+    /// opened; a mutex that a task takes twice or never gives back; steps without end in a run without one; loops nested too deep;
+    /// durations, attributes and settings of groups out of range; a task in an unknown group; a `turnaround_from` that no task marks.
     pub fn compile(workload: &Workload) -> Result<Self, ModelError> {
         Compiler::new(workload)?.compile()
     }
@@ -134,7 +134,7 @@ impl Program {
         by_name(task).or_else(|| task.rsplit_once('[').and_then(|(name, _)| by_name(name)))
     }
 
-    /// A task's name for people: `sender.g0[3]`, or only the template's name where a whole run has one of it.
+    /// A task's name in outcomes: `sender.g0[3]`, or only the template's name where a whole run has one of it.
     pub fn task_name(&self, id: TemplateId, instance: u32) -> String {
         let template = self.template(id);
         if template.total <= 1 { template.name.clone() } else { format!("{}[{instance}]", template.name) }
@@ -200,7 +200,7 @@ impl Program {
         self.duration
     }
 
-    /// Whether who holds a mutex is served like the most urgent task that waits for it.
+    /// Whether mutexes have priority inheritance: the holder is served like its most urgent waiter.
     pub fn priority_inheritance(&self) -> bool {
         self.priority_inheritance
     }

@@ -16,7 +16,7 @@ thread_local! {
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Keeps what panics of the threads below say, for Python to tell, instead of printing it.
+/// Keeps the messages of panics in the threads below for Python's exceptions, instead of printing them.
 pub fn keep_panics() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -41,8 +41,8 @@ const NAME: &str = "schedlab";
 /// How long a signal may wait to be seen.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs `work` without the GIL on a thread of its own, looking out for signals meanwhile. It is given a flag that becomes true once
-/// no caller waits for it any more.
+/// Runs `work` without the GIL on a separate thread, and checks for signals meanwhile. `work` is given a flag that becomes true once no
+/// caller waits for it any more.
 ///
 /// # Errors
 /// `KeyboardInterrupt`, or whatever a signal handler raises: `work` is abandoned then, and ends when it sees the flag, by itself or with

@@ -1,4 +1,4 @@
-//! What others take of the CPU time while something real runs.
+//! CPU time that other tasks take while a real run goes on.
 
 use pyo3::prelude::*;
 use schedlab_model::{Disturbance, Watched};
@@ -6,7 +6,8 @@ use serde_json::json;
 
 use crate::errors;
 
-/// What others took between two texts of `/proc/stat`, as JSON with a note or `null` for it; `null` where these do not tell.
+/// CPU time that other tasks took between two texts of `/proc/stat`, as JSON with a note or `null` for it; `null` where the texts do not
+/// show it.
 #[pyfunction]
 pub fn disturbance(
     before: &str,

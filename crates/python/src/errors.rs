@@ -8,7 +8,7 @@ use schedlab_sim::SimError;
 pyo3::import_exception!(schedlab.boundary.errors, InputError);
 pyo3::import_exception!(schedlab.boundary.errors, RunError);
 
-/// What a person gave is wrong: `schedlab.boundary.errors.InputError` with the error's own words.
+/// The user's input is wrong: `schedlab.boundary.errors.InputError` with the error's own words.
 pub fn input(error: impl Display) -> PyErr {
     InputError::new_err(error.to_string())
 }
@@ -18,7 +18,7 @@ pub fn json(what: &'static str) -> impl Fn(serde_json::Error) -> PyErr {
     move |error| InputError::new_err(format!("{what}: {error}"))
 }
 
-/// A simulation was refused (`InputError`), or came to no end (`schedlab.boundary.errors.RunError`).
+/// A simulation was refused (`InputError`), or did not finish (`schedlab.boundary.errors.RunError`).
 pub fn simulation(error: SimError) -> PyErr {
     match error {
         SimError::Deadlock { .. } | SimError::TimeLimit { .. } | SimError::NoProgress { .. } => {

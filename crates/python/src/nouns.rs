@@ -41,7 +41,7 @@ pub fn scheduler(
     serde_json::to_string(&scheduler).map_err(errors::json("scheduler"))
 }
 
-/// By what the rule multiplies the weight of each of a process's threads, as the simulator does it: in fixed point.
+/// The factor of the rule for the weight of each of a process's threads, in fixed point as in the simulator.
 #[pyfunction]
 pub fn thread_weight_factor(rule: &str, threads: u32, online: u32) -> PyResult<f64> {
     let rule = rule.parse().map_err(errors::input)?;
@@ -80,7 +80,7 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
         .ok_or_else(|| errors::input(format!("nice is {nice}; allowed: -20 to 19")))?;
     if nice != 0 && matches!(policy, Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline { .. }) {
         let why =
-            format!("nice is {nice}, which means nothing under {policy}; allowed: 0, or one of other, batch, idle");
+            format!("nice is {nice}, which has no effect under {policy}; allowed: 0, or one of other, batch, idle");
         return Err(errors::input(why));
     }
     let slice: Option<Time> = slice.map(str::parse).transpose().map_err(errors::input)?;
@@ -91,7 +91,7 @@ pub fn attributes(policy: &str, nice: i64, slice: Option<&str>, affinity: Vec<u3
     serde_json::to_string(&attributes).map_err(errors::json("attributes"))
 }
 
-/// What a user should know of a rule of thread weights on so many CPUs, if anything.
+/// A note for the user about a rule of thread weights on so many CPUs, if there is one.
 #[pyfunction]
 pub fn weights_remark(weights: &str, cpus: u32) -> PyResult<Option<&'static str>> {
     Ok(weights.parse::<ThreadWeights>().map_err(errors::input)?.remark(cpus))

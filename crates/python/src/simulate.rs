@@ -117,7 +117,7 @@ pub fn simulate(
 /// A task's number, when, its vruntime and its lag, in nanoseconds.
 type Told = (u32, u64, i64, Option<i64>);
 
-/// Simulates one run and returns where each fair task stood in virtual time as it came to a CPU or left it.
+/// Simulates one run and returns each fair task's virtual time and lag as it was switched in or out.
 #[pyfunction]
 pub fn standings(py: Python<'_>, workload: &str, scheduler: &str, machine: &str, seed: u64) -> PyResult<Vec<Told>> {
     let inputs = Inputs::read(workload, scheduler, machine)?;

@@ -56,7 +56,7 @@ enum First {
 /// ";
 /// let records: Vec<_> = Reader::new(text.as_bytes()).collect::<Result<_, _>>()?;
 /// let checked = check_invariants(&records, None, Time::from_millis(10));
-/// assert!(checked.broken.unwrap().contains("leaves, but"));
+/// assert!(checked.broken.unwrap().contains("is switched out, but"));
 /// # Ok::<(), schedlab_trace::TraceError>(())
 /// ```
 pub fn check_invariants(records: &[Record], head: Option<&Head>, bound: Time) -> Checked {

@@ -72,7 +72,7 @@ fn each_impossible_thing_is_found_where_it_shows() {
             "a-7 0d..2. 1.000000000: sched_switch: a:7 [120] R ==> b:8 [120]\n\
              c-9 1d..2. 1.001000000: sched_switch: c:9 [120] R ==> b:8 [120]\n"
                 .to_owned(),
-            Some("line 2: at 1.001s on CPU 1: task 1 comes, but it is running on CPU 0"),
+            Some("line 2: at 1.001s on CPU 1: task 1 is switched in, but it is running on CPU 0"),
         ),
         (
             "a-7 0d..2. 1.000000000: sched_switch: a:7 [120] R ==> b:8 [120]\n\

@@ -1,4 +1,4 @@
-//! Pipes and stream sockets: what fits into them, and whom a transfer wakes.
+//! Pipes and stream sockets: what fits into them, and which tasks a transfer wakes.
 //!
 //! The rules are Linux 6.1's for every release that is simulated: `pipe_read` and `pipe_write` (`fs/pipe.c`),
 //! `unix_stream_sendmsg` and `unix_stream_read_generic` (`net/unix/af_unix.c`) with the buffer accounting of
@@ -24,10 +24,10 @@ const MAX_HEAD: u32 = PAGE - SHARED_INFO;
 /// `UNIX_SKB_FRAGS_SZ`: what an skb holds in pages of its own.
 const FRAGMENTS: u32 = 32_768;
 
-/// Whom a transfer wakes on the other side.
+/// Which tasks a transfer wakes at the other end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wake {
-    Nobody,
+    None,
     /// The longest waiting one (exclusive waiters).
     One,
     All,
@@ -38,11 +38,11 @@ pub(crate) enum Wake {
 pub(crate) struct Transfer {
     /// Bytes moved; none if it must wait.
     pub(crate) bytes: u32,
-    /// Whom it wakes on the other side.
+    /// Which tasks it wakes at the other end.
     pub(crate) wake: Wake,
 }
 
-/// A channel and those who sleep at its ends.
+/// A channel, and the tasks that sleep at its ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     pub(crate) buffer: Buffer,
@@ -217,7 +217,7 @@ impl Pipe {
         }
         let moved = bytes - left;
         self.bytes += moved;
-        Transfer { bytes: moved, wake: if was_empty && moved > 0 { Wake::One } else { Wake::Nobody } }
+        Transfer { bytes: moved, wake: if was_empty && moved > 0 { Wake::One } else { Wake::None } }
     }
 
     /// `pipe_read`: what is there, up to `bytes`. One writer is woken if the pipe was full when the read began, whether or
@@ -239,7 +239,7 @@ impl Pipe {
         }
         let moved = bytes - left;
         self.bytes -= moved;
-        Transfer { bytes: moved, wake: if was_full && moved > 0 { Wake::One } else { Wake::Nobody } }
+        Transfer { bytes: moved, wake: if was_full && moved > 0 { Wake::One } else { Wake::None } }
     }
 }
 
@@ -286,7 +286,7 @@ impl Socket {
     fn write(&mut self, bytes: u32) -> Transfer {
         let size = self.writable(bytes);
         if size == 0 {
-            return Transfer { bytes: 0, wake: Wake::Nobody };
+            return Transfer { bytes: 0, wake: Wake::None };
         }
         match self.queue.back_mut() {
             Some(run) if run.size == size => run.count += 1,
@@ -325,7 +325,7 @@ impl Socket {
         let moved = bytes - left;
         self.bytes -= moved;
         let space = freed && (self.allocated + 2) * 4 <= SEND_BUFFER;
-        Transfer { bytes: moved, wake: if space { Wake::All } else { Wake::Nobody } }
+        Transfer { bytes: moved, wake: if space { Wake::All } else { Wake::None } }
     }
 }
 
@@ -374,7 +374,7 @@ mod tests {
     fn a_pipe_wakes_a_reader_if_it_was_empty_and_a_writer_if_it_was_full() {
         let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
         assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::One });
-        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::Nobody });
+        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::None });
         fill(&mut pipe, 100);
         // Full: even a read that frees no page wakes a writer, who then finds no room.
         assert_eq!(pipe.read(100), Transfer { bytes: 100, wake: Wake::One });
@@ -382,7 +382,7 @@ mod tests {
         // Reads of 3900 more bytes empty the first page.
         assert_eq!(pipe.read(3900), Transfer { bytes: 3900, wake: Wake::One });
         assert_eq!(pipe.writable(100, true), 100);
-        assert_eq!(pipe.read(100).wake, Wake::Nobody);
+        assert_eq!(pipe.read(100).wake, Wake::None);
     }
 
     #[test]
@@ -468,7 +468,7 @@ mod tests {
         fill(&mut socket, 100);
         let wakes: Vec<Wake> = (0..209).map(|_| socket.read(100).wake).collect();
         assert_eq!(wakes.iter().position(|&wake| wake == Wake::All), Some(208));
-        assert_eq!(wakes.iter().filter(|&&wake| wake == Wake::Nobody).count(), 208);
+        assert_eq!(wakes.iter().filter(|&&wake| wake == Wake::None).count(), 208);
     }
 
     #[test]

@@ -12,9 +12,9 @@ use crate::wait::NONE;
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(crate) struct Cpu {
-    /// Who runs, [`NONE`] if nobody.
+    /// The current task; [`NONE`] where the CPU idles.
     pub(crate) current: u32,
-    /// How fast it works, in millionths of its nominal speed.
+    /// The CPU's speed, in millionths of its nominal speed.
     pub(crate) rate: u32,
     /// When the current task's operation is complete if no tick after those done comes in between.
     pub(crate) end: u64,
@@ -159,7 +159,7 @@ impl Cpu {
         self.busy_key(tick_cost, period).min(schedule)
     }
 
-    /// The same of a busy CPU whose ticks cost `tick_cost`, that nobody told to schedule and that has no high-resolution tick.
+    /// [`Self::key`] of a busy CPU whose ticks cost `tick_cost`, that is not to reschedule and has no high-resolution tick.
     #[inline(always)]
     pub(crate) fn undisturbed_key(&self, tick_cost: u64, period: u64) -> Key {
         debug_assert!(self.current != NONE && self.resched_at == NEVER);
@@ -179,12 +179,12 @@ impl Cpu {
     /// When the operation ends, with the ticks that come until then.
     #[inline(always)]
     fn interrupted_end(&self, tick_cost: u64, period: u64) -> u64 {
-        // Whoever is to look at a clock does so before it ends.
+        // A task that reads the clock does so before its operation ends.
         debug_assert!(!self.clocked || self.clock_from <= self.end);
         if self.end <= self.next_tick { self.end } else { self.end_beyond_ticks(tick_cost, period) }
     }
 
-    /// The same where a tick comes before that.
+    /// [`Self::interrupted_end`] where a tick comes before the end.
     #[inline(never)]
     fn end_beyond_ticks(&self, tick_cost: u64, period: u64) -> u64 {
         if self.clocked && self.next_tick < self.clock_from {

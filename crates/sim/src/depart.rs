@@ -1,9 +1,9 @@
-//! Going to sleep among several CPUs: who looks, waits, and is woken before it is off.
+//! Going to sleep on a machine with several CPUs: the last check of the condition, and wake-ups before the task is off its CPU.
 //!
-//! The last look at whether there is anything to wait for comes before the scheduler's pass (`prepare_to_wait_event`, or a futex's value
-//! under its bucket's lock; then `schedule`). What another CPU does up to then is found. From when `__schedule` has taken the task off its queue
-//! until the switch is over, whoever wakes finds it off the queue but still on its CPU (`on_rq` 0, `on_cpu` 1), and has that CPU wake it
-//! (`ttwu_queue_wakelist`): by an interrupt, which it takes as soon as it takes any, before it idles.
+//! A task checks for the last time whether there is anything to wait for before it calls the scheduler (`prepare_to_wait_event`, or a
+//! futex's value under its bucket's lock; then `schedule`). It finds what another CPU did before that. From when `__schedule` has dequeued
+//! the task until the switch is over, a waker finds it off the queue but still on its CPU (`on_rq` 0, `on_cpu` 1), and has that CPU wake it
+//! (`ttwu_queue_wakelist`): by an interrupt, which the CPU takes as soon as it takes any, before it idles.
 
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::Op;
@@ -33,7 +33,7 @@ impl<S: EventSink> Engine<'_, S> {
         (record.leaving, record.resched_at) = (true, NEVER);
     }
 
-    /// The pass is over: the task is off. Where somebody has woken it since it looked, its CPU is told now, by an interrupt.
+    /// The pass is over and the task is off its CPU. If it was woken since its last check, its CPU is notified now, by an interrupt.
     pub(crate) fn depart(&mut self, task: u32, cpu: u32) {
         let record = &mut self.arena.tasks[task as usize];
         record.stage = Stage::Retry;
@@ -45,7 +45,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// A task that departs is woken, from another CPU: who does so tells its CPU, and that is all it pays.
+    /// A task on its way to sleep is woken from another CPU: the waker notifies the task's CPU, and pays for that alone.
     pub(crate) fn recall(&mut self, task: u32) -> u64 {
         self.arena.tasks[task as usize].recalled = true;
         self.prices.wakeup_remote() + self.prices.ipi(false)

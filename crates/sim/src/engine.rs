@@ -60,7 +60,7 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) now: u64,
     /// The CPU whose tick was the last to be done, and when.
     pub(crate) last_tick: (u64, u32),
-    /// CPUs with nothing to run that nobody has told to schedule yet.
+    /// Idle CPUs that are not yet to schedule.
     pub(crate) idle: u32,
     /// Tasks that have not ended.
     pub(crate) alive: u32,
@@ -275,7 +275,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         Err(SimError::NoProgress { time: Time::from_nanos(self.now), operations: STANDSTILL })
     }
 
-    /// Nothing is to come: an error that says who waits on what.
+    /// No event is left: an error that names the waiting tasks and what each of them waits for.
     fn standstill(&self) -> SimError {
         // Beyond what can be counted is beyond the limit.
         if self.arena.timers.is_empty() && self.arena.cpus.iter().all(|cpu| cpu.current == NONE) {
@@ -313,7 +313,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.arena.timers.push(self.now, duration, task);
     }
 
-    /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. Whoever runs there pays.
+    /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. The current task of that CPU pays for it.
     fn timer(&mut self, task: u32) {
         let cpu = self.online_cpu(self.arena.tasks[task as usize].cpu);
         if self.comes_masked(task, cpu) || self.comes_late(task, cpu) {
@@ -362,20 +362,21 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
     }
 
-    /// Whether whoever runs has to go: somebody else should run, or its group is throttled and it is about to return to user space.
+    /// Whether the current task has to be switched out: `need_resched` is set, or its group is throttled and it is about to return to user
+    /// space.
     #[inline]
     pub(crate) fn must_switch(&self, cpu: u32) -> bool {
         self.sched.need_resched(CpuId(cpu)) || self.sched.is_throttle_pending(CpuId(cpu))
     }
 
-    /// Ends a critical section on a CPU's queue: writes down what the CPU does next. Charging whoever runs may have shown that it has
-    /// to go, even where somebody was taken off the queue.
+    /// Ends a critical section on a CPU's queue: records what the CPU does next. Charging the current task may have set `need_resched`,
+    /// even where a task was taken off the queue.
     #[inline]
     pub(crate) fn refresh(&mut self, cpu: u32) {
         if self.flat && self.prices.tick == 0 && self.arena.cpus[cpu as usize].current != NONE {
             return self.flat_refresh(cpu);
         }
-        // Nobody is throttled on a flat queue.
+        // No task is throttled on the fast path.
         let goes = if self.flat { self.sched.need_resched(CpuId(cpu)) } else { self.must_switch(cpu) };
         let record = &mut self.arena.cpus[cpu as usize];
         if record.current != NONE && goes && !record.leaving {
@@ -403,7 +404,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 }
 
-/// Tells whoever listens what happens.
+/// Passes an event to the sink, if that listens.
 #[inline]
 pub(crate) fn tell<S: EventSink>(sink: &mut S, now: u64, cpu: u32, kind: EventKind) {
     if S::LISTENS {

@@ -61,7 +61,7 @@ pub enum SimError {
     Deadlock {
         /// When the last task went to sleep.
         time: Time,
-        /// Who waits on what.
+        /// The waiting tasks, and what each of them waits for.
         waiting: String,
     },
     /// The run is not over at the limit.
@@ -74,19 +74,19 @@ pub enum SimError {
         /// Tasks there were so far.
         made: u32,
     },
-    /// A policy of the user's own can go on no more.
+    /// A custom policy ended the run.
     #[error("the policy gave up at {time}")]
     Policy {
         /// When.
         time: Time,
     },
-    /// Whoever started it wants it no more ([`crate::Options`]).
+    /// The caller cancelled the run ([`crate::Options`]).
     #[error("cancelled at {time}")]
     Cancelled {
         /// When.
         time: Time,
     },
-    /// Operation follows operation and no time passes, as can happen where all costs are zero.
+    /// Operations follow one another and no time passes, as can happen where all costs are zero.
     #[error("no time passes at {time}: {operations} operations at one instant (are all costs zero?)")]
     NoProgress {
         /// When.

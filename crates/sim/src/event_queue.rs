@@ -190,7 +190,7 @@ impl EventQueue {
         if !self.very_few {
             return self.first_of_more();
         }
-        // Nobody can tell whose is first: the lesser of two is taken without a branch.
+        // Which key is first cannot be predicted: the lesser of two is taken without a branch.
         let [a, b, c, d, ..] = self.few;
         lesser(lesser((a, 0), (b, 1)), lesser((c, 2), (d, 3)))
     }

@@ -33,8 +33,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.update_curr(CpuId(cpu));
     }
 
-    /// `do_exit`: whoever waits for a thread is told first, by the futex that it clears as it leaves its memory; a process tells its
-    /// parent last. In between it leaves its autogroup.
+    /// `do_exit`: a task that waits for a thread is woken first, by the futex that the thread clears as it leaves its memory; a process
+    /// notifies its parent last. In between it leaves its autogroup.
     pub(crate) fn exit(&mut self, task: u32, cpu: u32) {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
         let process = self.arena.identities[task as usize].kind == TaskKind::Process;
@@ -72,8 +72,8 @@ impl<S: EventSink> Engine<'_, S> {
         let waiting = &self.arena.tasks[parent as usize];
         let next = self.arena.identities[parent as usize].first_child;
         if waiting.state == State::Asleep && waiting.op == Op::Join && next == task {
-            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not. Whoever exits
-            // does not count as in sync for placement, though (PF_EXITING).
+            // A process wakes its parent through a wait queue, in sync; a thread through a futex, which is not. The wake-up by an exiting
+            // task does not count as in sync for placement, though (PF_EXITING).
             let sync = kind == TaskKind::Process && !self.sched.balances();
             self.wake_for(task, cpu, parent, sync);
         }

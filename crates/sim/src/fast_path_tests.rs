@@ -152,7 +152,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
         1 => Just(Costs { tick_restart: Time::from_micros(10), ..Costs::ideal() }),
     ];
-    // More CPUs than the agenda looks through one by one, too.
+    // More CPUs than the event queue looks through one by one, too.
     let few = [(1u32, "smt=1"), (2, "smt=1"), (3, "smt=1"), (4, "smt=1"), (4, "smt=2"), (4, "llc=2")];
     let many = [(8, "llc=2,node=4"), (12, "smt=1"), (12, "llc=4")];
     let place = prop_oneof![3 => prop::sample::select(few.to_vec()), 2 => prop::sample::select(many.to_vec())];
@@ -218,7 +218,7 @@ fn groups() -> impl Strategy<Value = (Vec<Option<u64>>, Vec<usize>)> {
 /// The names of [`groups`].
 const GROUPS: [&str; 3] = ["/a", "/b", "/a/c"];
 
-/// That the run is the same on the fast path, with somebody who listens and with nobody, as on the general path.
+/// Checks that the fast path, with a sink that listens and with one that does not, leaves the same run as the general path.
 fn is_the_same_both_ways(
     busy: (Vec<Task>, Machine),
     scheduler: &Scheduler,
@@ -227,7 +227,7 @@ fn is_the_same_both_ways(
     is_the_same_in_groups(busy, scheduler, times, &[])
 }
 
-/// The same of a workload with groups of these weights.
+/// [`is_the_same_both_ways`] of a workload with groups of these weights.
 fn is_the_same_in_groups(
     (tasks, machine): (Vec<Task>, Machine),
     scheduler: &Scheduler,
@@ -292,7 +292,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Messages are written and read without a look at who waits where nobody does (`fast_path/message.rs`).
+    /// Where no task waits, messages are written and read without a look at the wait queues (`fast_path/message.rs`).
     #[test]
     fn messages_leave_what_they_do_the_long_way(
         busy in (messages(), machines()),
@@ -308,7 +308,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// CPUs go on alone for a while where nobody listens (`fast_path/alone.rs`).
+    /// CPUs go on alone for a while where the sink does not listen (`fast_path/alone.rs`).
     #[test]
     fn cpus_that_go_on_alone_leave_what_the_long_way_does(
         busy in (hogs(), machines()),

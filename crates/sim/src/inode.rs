@@ -1,14 +1,15 @@
 //! Synchronous writes to one file, which wait for one another: as ext4 does them without a journal.
 //!
-//! A write copies to the page cache and asks the disk for that page; where the page is still on its way for somebody else, it waits for that
-//! first. Then it waits for the page (`file_write_and_wait_range`), and sees to it that the inode is on the disk too, if anything was
-//! written since somebody last did (`sync_inode_metadata`): one at a time (`I_SYNC`), who waits for all pages of the file that are on
-//! their way, others' too (`filemap_fdatawait`), and then writes the inode's table block if its times changed, which they do once a tick.
-//! Whoever comes meanwhile sleeps until that is over; all of them are woken then, and one is next. Kernels since 6.5 look after that whether
-//! the table block is to be written (`ext4_fsync_nojournal`), and wait for it, one after the other (`lock_buffer`).
+//! A write copies to the page cache and asks the disk for that page; where the page is still under writeback for another task, it waits for
+//! that first. Then it waits for the page (`file_write_and_wait_range`), and sees to it that the inode is on the disk too, if anything was
+//! written since that was last done (`sync_inode_metadata`). One task at a time does so (`I_SYNC`): it waits for all pages of the file
+//! under writeback, those of other tasks too (`filemap_fdatawait`), and then writes the inode's table block if its times changed, which
+//! they do once a tick. Tasks that come meanwhile sleep until that is over; all of them are woken then, and one is next. Kernels since 6.5
+//! check after that whether the table block is to be written (`ext4_fsync_nojournal`), and wait for it, one after the other
+//! (`lock_buffer`).
 //!
-//! The waits are the kernel's, in the order of its queues: who waits for a page leaves in the order of coming, who waits for `I_SYNC` the
-//! other way round.
+//! The waits are the kernel's, in the order of its queues: tasks leave a page's queue in the order in which they came, and that of `I_SYNC`
+//! in the reverse order.
 
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::{FileOp, Op};
@@ -39,12 +40,12 @@ struct Page {
     number: u64,
     /// It was written since it was last sent to the disk.
     dirty: bool,
-    /// Who sent it to the disk, while it is on the way (`PG_writeback`).
+    /// The task that sent it to the disk, while it is under writeback (`PG_writeback`).
     sender: u32,
     waiters: WaitQueue,
 }
 
-/// A file that somebody writes to synchronously.
+/// A file that tasks write to synchronously.
 #[derive(Debug, Clone)]
 pub(crate) struct Inode {
     /// Those that are dirty, or on their way to the disk, in their order.
@@ -54,10 +55,11 @@ pub(crate) struct Inode {
     restamped: bool,
     /// The tick of its last change.
     stamp: u64,
-    /// Who sees to it (`I_SYNC`), and who waits for that.
+    /// The task that writes the inode out (`I_SYNC`), and the tasks that wait for that.
     keeper: u32,
     waiters: WaitQueue,
-    /// Its block of the inode table: whether that is to be written, who writes it now, and who waits for that (`BH_Lock`).
+    /// Its block of the inode table: whether that is to be written, the task that writes it now, and the tasks that wait for that
+    /// (`BH_Lock`).
     table_dirty: bool,
     table_writer: u32,
     table_waiters: WaitQueue,
@@ -195,7 +197,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Sends the page to the disk, once it is not on its way there for somebody else.
+    /// Sends the page to the disk, once it is not under writeback for another task.
     fn send_page(&mut self, task: u32, cpu: u32, op: FileOp, number: u64) {
         let record = &mut self.arena.tasks[task as usize];
         let inode = &mut self.arena.objects.inodes[op.file as usize];
@@ -204,7 +206,7 @@ impl<S: EventSink> Engine<'_, S> {
             return;
         };
         if !page.dirty {
-            // Another one's access had it with it.
+            // Another task's access wrote it too.
             record.moved = SENT;
         } else if page.sender != NONE {
             page.waiters.push_back(task, &mut self.arena.links);
@@ -216,7 +218,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Writes the block of the inode table where that is still to be done, once nobody else does.
+    /// Writes the block of the inode table where that is still to be done, once no other task does.
     fn write_table(&mut self, task: u32, cpu: u32, file: usize, written: u32) {
         let record = &mut self.arena.tasks[task as usize];
         let inode = &mut self.arena.objects.inodes[file];
@@ -225,7 +227,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
         } else if !inode.table_dirty {
             record.moved = written;
-            // Who had to wait for the block, or comes in between, hands it on.
+            // A task that has nothing left to write wakes the next one that waits for the block.
             if let Some(next) = inode.table_waiters.pop(&self.arena.links) {
                 self.wake_for(task, cpu, next, false);
             }

@@ -1,7 +1,8 @@
-//! Interrupts that have to wait: a CPU takes none from the beginning of the scheduler's pass (`local_irq_disable` in `__schedule`) until whoever
-//! comes has its registers (`finish_task_switch`). A timer that expires within that is served right after it, upon whoever came.
+//! Interrupts that have to wait: a CPU takes none from the beginning of the scheduler's pass (`local_irq_disable` in `__schedule`) until
+//! the next task has its registers (`finish_task_switch`). A timer that expires within that is served right after it, and interrupts the
+//! next task.
 //!
-//! That is so of sleepers' timers, which decide who is woken before whom. Ticks are made up for in closed form, and come when they are due.
+//! This concerns sleepers' timers, which decide the order of wake-ups. Ticks are made up for in closed form, and come when they are due.
 
 use schedlab_model::EventSink;
 use schedlab_program::Op;

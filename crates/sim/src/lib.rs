@@ -1,26 +1,28 @@
 //! The engine: a workload on a machine under a scheduler, in virtual time.
 //!
-//! Virtual time is driven by discrete events: a task's operation is complete, a sleeper's timer expires, a CPU is told to schedule, a
-//! tick. What a task does comes from [`schedlab_program`], every scheduling decision from [`schedlab_sched`]; what is decided here
-//! is only how much time things take and in which order they happen.
+//! Virtual time is driven by discrete events: a task's operation is complete, a sleeper's timer expires, a CPU has to schedule, a tick.
+//! What a task does comes from [`schedlab_program`], every scheduling decision from [`schedlab_sched`]; this crate decides only how long
+//! things take and in which order they happen.
 //!
-//! - **Order.** Events are ordered by time; at one instant completions come first, then timers, then CPUs that were told to
-//!   schedule, then ticks; within a kind by CPU, or task for timers. The same input gives the same events to the byte.
-//! - **Preemption** is full (`preempt=full`): a task that is told to go goes at once. Operations take effect at the end of their time.
-//! - **Ticks** come at multiples of 1/HZ (less [`Options::phase`]) on every CPU that runs a task, lowest CPU first. Those that would change nothing but accounting are
-//!   skipped and made up for before the queue is looked at again, which changes no event and no outcome.
-//! - **Costs.** A switch is billed to the task that comes, together with `cache_refill` for each switch that its CPU made to another
-//!   task since it ran there last (at most for each other living task; a task that comes from another core pays the limit, from
-//!   another last-level cache `cache_refill_llc` besides); coming back to a CPU that no other task had costs nothing. Wake-ups are billed to the waker, or to the task that a timer interrupts, and so is the interrupt (`ipi`) that
-//!   tells another CPU, if it idles or has to switch; a task that such an interrupt comes upon pays `ipi_taken`; migration to
-//!   the task that is pulled; a tick to whoever runs. Whoever is told to go by a wake-up first does what that takes and one pass of the
-//!   scheduler (`schedule`), and so does the interrupt that wakes a task on an idle CPU. A CPU that idles takes its timers' interrupts, and
-//!   looks at what other CPUs told it, `idle_exit` later.
+//! - **Order.** Events are ordered by time; at one instant completions come first, then timers, then CPUs that have to schedule, then
+//!   ticks; within a kind by CPU, or by task for timers. The same input gives the same events to the byte.
+//! - **Preemption** is full (`preempt=full`): a task marked for rescheduling is switched out at once. Operations take effect at the end of
+//!   their time.
+//! - **Ticks** come at multiples of 1/HZ (less [`Options::phase`]) on every CPU that runs a task, lowest CPU first. Those that would change
+//!   nothing but accounting are skipped and made up for before the queue is looked at again, which changes no event and no outcome.
+//! - **Costs.** A switch is billed to the next task, together with `cache_refill` for each switch that its CPU made to another task since
+//!   it ran there last (at most for each other living task; a task from another core pays the limit, and one from another last-level cache
+//!   `cache_refill_llc` besides). A task that is switched in again on a CPU that no other task had pays nothing. A wake-up is billed to the
+//!   waker, or to the task that a timer interrupts, and so is the interrupt (`ipi`) that notifies another CPU, if that idles or has to
+//!   switch; the task that such an interrupt interrupts pays `ipi_taken`. A migration is billed to the task that is pulled, a tick to the
+//!   current task. A task that a wake-up marks for rescheduling first does the wake-up and one pass of the scheduler (`schedule`), and so
+//!   does the interrupt that wakes a task on an idle CPU. An idle CPU takes its timers' interrupts, and looks at other CPUs' notifications,
+//!   `idle_exit` later.
 //! - **Speed.** All times of work and costs are at a CPU's nominal speed. Where the machine says that CPUs share cores or have turbo, work in
 //!   progress goes on at another rate from the instant at which the number of busy threads or cores changes; nothing is rounded away.
-//! - **Placement and balancing** are the kernel's, at the times at which it would: wake-ups, ticks, CPUs about to idle. Softirqs and
-//!   stoppers act at once. On 2.6.24, and under a policy of the user's own, no CPU idles while a task that may run there waits,
-//!   but for `idle_exit`: a CPU that runs out of work pulls, and one that idles is told when a task has to wait elsewhere.
+//! - **Placement and balancing** are the kernel's, at the times at which it would do them: wake-ups, ticks, CPUs about to idle. Softirqs
+//!   and stoppers act at once. On 2.6.24, and under a custom policy, no CPU idles while a task that may run there waits, but for
+//!   `idle_exit`: a CPU that runs out of work pulls a task, and an idle CPU is notified when a task has to wait on another one.
 //!
 //! ```
 //! use schedlab_model::{Machine, NoEvents, Scheduler, Workload};

@@ -33,14 +33,14 @@ pub(crate) struct Semaphore {
     /// When it was posted last.
     pub(crate) posted: u64,
     pub(crate) waiters: WaitQueue,
-    /// From a post to the run of whoever slept.
+    /// Times from a post until the task that slept for it runs.
     pub(crate) wakeups: Histogram,
 }
 
 /// A listening socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
-    /// Clients whose connection nobody has taken.
+    /// Clients whose connection no server has taken.
     pub(crate) backlog: VecDeque<u32>,
     pub(crate) servers: WaitQueue,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Luggage {
     pub(crate) page: u64,
     /// Until when its present operation lasts.
     pub(crate) until: u64,
-    /// Whose request it has not answered.
+    /// The client whose request it has not answered.
     pub(crate) client: u32,
-    /// Who has taken its connection and sleeps until its request comes.
+    /// The server that has taken its connection and sleeps until its request comes.
     pub(crate) server: u32,
     /// Its attributes while it is served as another task's holder of a mutex.
     pub(crate) lent: Option<schedlab_model::Attributes>,
@@ -130,7 +130,7 @@ impl Objects {
             .get_or_insert_with(|| Box::new(Luggage { client: NONE, server: NONE, ..Luggage::default() }))
     }
 
-    /// When a timer expires next: the task's own or everybody's.
+    /// When a timer expires next: the task's own, or the one that all tasks share.
     pub(crate) fn timer(&mut self, task: u32, timer: u32, own: bool) -> &mut Option<u64> {
         let timer = timer as usize;
         if !own {

@@ -1,10 +1,10 @@
 //! Primitive operations in virtual time.
 //!
-//! An operation uses its CPU time first and takes effect at the end of it, all at once. Ticks, wake-ups and other tasks' time may
-//! come in between (`PREEMPT_DYNAMIC` in its full mode: a task told to go goes at once, in user and in kernel mode); what was left
-//! of the operation's time is used when the task runs again. What its effect wakes is woken at that instant. What waking costs is added
-//! to the time of the operation that follows or, where the woken task is to run in the waker's place, comes before that, together with
-//! the scheduler's own pass.
+//! An operation uses its CPU time first and takes effect at the end of it, all at once. Ticks, wake-ups and other tasks' time may come in
+//! between (`PREEMPT_DYNAMIC` in its full mode: a task marked for rescheduling is switched out at once, in user and in kernel mode); what
+//! was left of the operation's time is used when the task runs again. What its effect wakes is woken at that instant. The cost of the
+//! wake-up is added to the time of the operation that follows or, where the woken task is to preempt the waker, comes before that, together
+//! with the scheduler's own pass.
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskState};
 use schedlab_program::Op;
@@ -19,8 +19,8 @@ use crate::task::{Stage, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The CPU's current task goes on, and whoever comes after it, until somebody needs time or nobody is left: `complete` says
-    /// that it has used the time of its stage.
+    /// The CPU's current task goes on, and the tasks that follow it, until one needs time or none is left: `complete` says that the current
+    /// task has used the time of its stage.
     pub(crate) fn operate(&mut self, cpu: u32, mut complete: bool) -> Result<(), SimError> {
         loop {
             if complete {
@@ -91,7 +91,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.tasks[task as usize].remaining = remaining;
     }
 
-    /// What it takes the CPU's task to go to sleep for so long.
+    /// The CPU time that going to sleep for so long costs the CPU's task.
     #[inline(always)]
     pub(crate) fn plan_sleep(&mut self, cpu: u32, time: u64) -> u64 {
         let asked = self.now.saturating_add(self.prices.sleep).saturating_add(time);
@@ -125,7 +125,7 @@ impl<S: EventSink> Engine<'_, S> {
         let prices = &self.prices;
         let record = &self.arena.tasks[task as usize];
         let (stage, time) = match record.op {
-            // Latches are as hackbench's: a byte written to a pipe that nobody reads and all poll.
+            // Latches are as hackbench's: a byte written to a pipe that no task reads and all poll.
             Op::OpenLatch(_) => (Stage::Act, prices.write(true)),
             Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => (Stage::Act, prices.system_call),
             Op::AwaitLatch(_) => (Stage::Block, prices.block),
@@ -275,7 +275,7 @@ impl<S: EventSink> Engine<'_, S> {
             chain = record.slept && place.next_writer();
             record.done();
         }
-        if transfer.wake != Wake::Nobody {
+        if transfer.wake != Wake::None {
             self.wake_readers(task, cpu, channel, transfer.wake);
         }
         if chain {
@@ -292,7 +292,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.slabs.change(before, place.weight());
         record.stage = Stage::Retry;
         if transfer.bytes == 0 {
-            // Somebody else was faster.
+            // Another task was faster.
             return;
         }
         record.moved += transfer.bytes;
@@ -302,7 +302,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.messages += 1;
             self.bytes += u64::from(bytes);
         }
-        if transfer.wake != Wake::Nobody {
+        if transfer.wake != Wake::None {
             self.wake_writers(task, cpu, channel, transfer.wake);
         }
         if chain {

@@ -19,7 +19,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.events + self.arena.timers.operations() + self.sched.operations()
     }
 
-    /// The run's time is over: whoever is left ends where it stands.
+    /// The run's time is over: the tasks that are left end where they are.
     pub(crate) fn end(&mut self) {
         self.now = self.end;
         for cpu in 0..self.arena.cpus.len() as u32 {
@@ -122,10 +122,10 @@ impl<S: EventSink> Engine<'_, S> {
             voluntary: account.voluntary,
             involuntary: account.involuntary,
             migrations: account.migrations,
-            // Whoever sleeps is woken, once.
+            // Each sleep ends with one wake-up.
             wakeups: account.voluntary,
             delay_ns: account.wait,
-            // It came to a CPU after its start, after each sleep and each time it was taken off.
+            // It was switched in after its start, after each sleep and each time it was preempted.
             delays: 1 + account.voluntary + account.involuntary,
             max_delay_ns: account.max_delay,
         }

@@ -106,7 +106,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// A task comes to a CPU and takes its credit with it.
+    /// A task is switched in and takes its credit with it.
     pub(crate) fn start_work(&mut self, cpu: u32, task: u32) {
         if let Some(pace) = &mut self.pace {
             pace.since[cpu as usize] = self.now;
@@ -115,7 +115,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// A task leaves a CPU: what was done for it enters the books. Its work that is left was taken note of ([`Cpu::suspend`]).
+    /// A task is switched out: what was done for it enters the books. Its work that is left was recorded before ([`Cpu::suspend`]).
     pub(crate) fn stop_work(&mut self, cpu: u32, task: u32) {
         if let Some(pace) = &mut self.pace {
             let record = &self.arena.cpus[cpu as usize];
@@ -138,7 +138,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whoever waits for a time to pass, and not for work to be done, is not faster for the CPU's speed.
+    /// Whether the task waits for a time to pass, and not for work to be done: that does not depend on the CPU's speed.
     fn watches_the_clock(&self, task: u32) -> bool {
         let record = &self.arena.tasks[task as usize];
         matches!((record.op, record.stage), (Op::Busy(_), Stage::Act))

@@ -1,8 +1,8 @@
-//! Requests over connections to a port: who asks, who takes, who answers.
+//! Requests over connections to a port: clients ask, servers take connections and answer.
 //!
-//! A client connects, which wakes a server (`tcp_child_process`), then writes its request and sleeps until the reply comes. A server
-//! that took the connection before the request is there sleeps until it is. Connections that nobody has taken wait in the order in
-//! which they came, and so do servers (`inet_csk_accept` waits exclusively).
+//! A client connects, which wakes a server (`tcp_child_process`), then writes its request and sleeps until the reply comes. A server that
+//! took the connection before the request is there sleeps until it is. Connections that no server has taken wait in the order in which they
+//! came, and so do servers (`inet_csk_accept` waits exclusively).
 
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::Op;
@@ -20,7 +20,7 @@ const ANSWERED: u32 = 3;
 const TAKEN: u32 = 1;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The stage of an operation on ports, and what it takes.
+    /// The stage of an operation on ports, and the time that it costs.
     pub(crate) fn plan_port(&self, task: u32) -> (Stage, u64) {
         let record = &self.arena.tasks[task as usize];
         let (write, read) = (self.prices.tcp_write, self.prices.tcp_read);
@@ -107,7 +107,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whether a server, about to sleep for want of a connection or of its request, still has to.
+    /// Whether a server that is about to sleep, without a connection or without its request, still has to.
     pub(crate) fn wait_port(&mut self, task: u32, port: u32) -> bool {
         if self.arena.tasks[task as usize].moved == TAKEN {
             let client = self.arena.objects.luggage(task).client;

@@ -40,8 +40,8 @@ pub(crate) struct Prices {
     read: [u64; 2],
     copy_per_kib: u64,
     pub(crate) page: u64,
-    /// Going to sleep for want of something, up to the last look at whether it is there; and the pass of the scheduler after that, within which
-    /// others can see to it. On one CPU there are no others, and the look comes last.
+    /// Going to sleep because something is missing, up to the last check whether it is there; and the pass of the scheduler after that,
+    /// within which other CPUs can provide it. On one CPU there are no others, and the check comes last.
     pub(crate) block: u64,
     pub(crate) depart: u64,
     /// What of going to sleep is the scheduler's pass.
@@ -51,20 +51,20 @@ pub(crate) struct Prices {
     /// Further where no timer of the CPU expires earlier.
     pub(crate) next_timer: u64,
     pub(crate) interrupt: u64,
-    /// A system call that wakes whoever waits for a futex, beyond the wake-up.
+    /// A system call that wakes the tasks that wait for a futex, beyond the wake-up.
     pub(crate) futex_wake: u64,
-    /// A system call that waits for one, and going to sleep in that.
+    /// A system call that waits for a futex, and going to sleep in that.
     pub(crate) futex_wait: u64,
     pub(crate) clock: u64,
-    /// Who has to wait for a message sleeps within a system call, which it has begun. Where there are none to pay for (LinSched's
-    /// callbacks), looking for a message in vain and reading one are two things.
+    /// A task that has to wait for a message sleeps within a system call, which it has begun. Where system calls cost nothing (LinSched's
+    /// callbacks), looking for a message in vain and reading one are two operations.
     pub(crate) sleeps_within_calls: bool,
     migration: u64,
     pub(crate) balance: u64,
     pub(crate) operation: u64,
     compute: u64,
-    /// Whoever computes looks at the clock of its CPU time, in which ticks and other interrupts are. Where CPUs differ in speed, computing is
-    /// work.
+    /// A computing task reads the clock of its CPU time, which counts ticks and other interrupts. Where CPUs differ in speed, it does an
+    /// amount of work instead.
     pub(crate) clocked: bool,
     pub(crate) tcp_connect: u64,
     pub(crate) tcp_accept: u64,
@@ -77,9 +77,9 @@ pub(crate) struct Prices {
     pub(crate) reap: u64,
     memory_per_kib: u64,
     memory_chase: u64,
-    /// What an access of the disk takes of whoever asks for it.
+    /// The CPU time that an access of the disk costs the task that asks for it.
     pub(crate) disk_access: u64,
-    /// Whether who wrote synchronously looks at the inode's table block once the inode is seen to (Linux 6.5 on).
+    /// Whether a synchronous write checks the inode's table block once the inode is written (Linux 6.5 on).
     pub(crate) table_after_inode: bool,
     disk_latency: u64,
     disk_per_kib: u64,
@@ -107,7 +107,7 @@ impl Prices {
             )));
         }
         let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
-        // Where nobody measured connections, they are as any stream socket.
+        // Where connections were not measured, they cost as much as those of any stream socket.
         let connection = |own: Time, socket: Time| if own == Time::ZERO { call(socket) } else { own.as_nanos() };
         let sleeps_within_calls = costs.system_call > Time::ZERO;
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
@@ -180,7 +180,7 @@ impl Prices {
         if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(self.compute) }
     }
 
-    /// Whether whoever computes for so long looks at clocks for it.
+    /// Whether a task that computes for so long reads clocks to do so.
     #[inline]
     pub(crate) const fn is_clocked(&self, time: u64) -> bool {
         self.clocked && time >= Costs::CLOCKED.as_nanos()
@@ -192,9 +192,9 @@ impl Prices {
         if self.sleeps_within_calls { self.block + self.depart } else { 0 }
     }
 
-    /// For how long after a switch its CPU takes no interrupts yet. Nobody measures that by itself: on 6.12 ticks are late that expire from 1.4 us
-    /// before a switch is told until 2.6 us after it, where a pass takes 2.3 and what follows of a switch 7.1. So it is taken to be as long
-    /// as the pass before it, and no longer than the switch.
+    /// For how long after a switch its CPU takes no interrupts yet. There is no separate measurement of it: on 6.12 ticks are late that
+    /// expire from 1.4 us before a switch is reported until 2.6 us after it, where a pass takes 2.3 and the rest of a switch 7.1. So it is
+    /// taken to be as long as the pass before it, and no longer than the switch.
     #[inline]
     pub(crate) fn masked(&self) -> u64 {
         self.schedule.min(self.switch)
@@ -227,7 +227,7 @@ impl Prices {
         self.free_switches && waking | idling | operating == 0 && self.unknown.is_empty()
     }
 
-    /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to whom that wakes.
+    /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to the task that the timer wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
         let idling = self.idle_exit | self.tick_restart | self.ipi_idle | self.wakeup | self.schedule;
@@ -293,7 +293,7 @@ impl Prices {
         self.read[pipe as usize]
     }
 
-    /// Going to sleep for want of a message, in a call that takes `entry` to begin.
+    /// Going to sleep because there is no message, in a call that takes `entry` to begin.
     #[inline]
     pub(crate) const fn to_sleep(&self, entry: u64) -> u64 {
         if self.sleeps_within_calls { entry.saturating_add(self.block) } else { self.block }

@@ -1,8 +1,8 @@
-//! The way to a switch: what lies between a wake-up, or whatever else tells a CPU to schedule, and that it does.
+//! Rescheduling latency: what lies between a wake-up, or another reason to reschedule, and the switch.
 //!
-//! A task that was told to go by what it did itself leaves its system call first (`exit_to_user_mode_loop`); an interrupt is worked off
-//! first (`irqentry_exit`); another CPU's word takes its time to arrive; and the scheduler itself takes a pass. All of it is the time of
-//! whoever runs meanwhile.
+//! A task that marked itself for rescheduling in a system call leaves that first (`exit_to_user_mode_loop`); an interrupt is handled first
+//! (`irqentry_exit`); another CPU's notification takes time to arrive; and the scheduler itself takes a pass. All of it is charged to the
+//! task that is current meanwhile.
 
 use schedlab_model::{CpuId, EventSink, TaskState, Time};
 use schedlab_sched::Clocks;
@@ -13,8 +13,8 @@ use crate::task::Stage;
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// What it takes to have another CPU look at its queue, where a task was put on that: an interrupt, if the CPU idles or has to switch and
-    /// nobody has told it so yet (`resched_curr`).
+    /// The cost of having another CPU look at its queue after a task was put on that: an interrupt, if the CPU idles or has to switch and
+    /// was not notified yet (`resched_curr`).
     pub(crate) fn ipi_to(&self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
         let told = record.resched_at != NEVER || record.leaving;
@@ -22,17 +22,17 @@ impl<S: EventSink> Engine<'_, S> {
         if !told && (idles || self.must_switch(cpu)) { self.prices.ipi(idles) } else { 0 }
     }
 
-    /// How long a CPU takes to look at what another one told it.
+    /// How long a CPU takes to leave idle before it looks at another CPU's notification.
     pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
         if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit() } else { 0 }
     }
 
-    /// The task is about to be woken: where it is still queued, its sleep and its coming back take less. Whoever went to sleep has gone, and
-    /// whoever wakes waits for the whole wake-up, so that it is the coming back that is shorter.
+    /// The task is about to be woken: if its dequeue is delayed, its sleep and its next switch in cost less. The task has gone to sleep
+    /// already, and the waker waits for the whole wake-up, so that it is the switch in that is shorter.
     #[inline]
-    pub(crate) fn notice_lingering(&mut self, task: u32) {
+    pub(crate) fn note_delayed_dequeue(&mut self, task: u32) {
         if self.prices.lingering > 0 {
-            self.arena.tasks[task as usize].lingered = self.sched.entity(task_id(task)).sched_delayed;
+            self.arena.tasks[task as usize].was_delayed = self.sched.entity(task_id(task)).sched_delayed;
         }
     }
 
@@ -75,7 +75,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.refresh(cpu);
     }
 
-    /// An interrupt takes the CPU's time from whoever runs, and it may have told the CPU to schedule: that comes after it.
+    /// An interrupt takes time from the CPU's current task, and it may have set `need_resched`: the CPU reschedules after it.
     /// [`Engine::refresh`] is done.
     pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
         self.catch_up(cpu);
@@ -89,7 +89,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.summon(cpu, cost);
     }
 
-    /// The running task was told to go by what it did in a system call: it first leaves that, and the scheduler looks for who comes.
+    /// The current task's own system call has set `need_resched`: the task first leaves the call, and the scheduler picks the next task.
     /// False where neither takes time.
     pub(crate) fn leaves_the_kernel(&mut self, cpu: u32) -> bool {
         let task = &mut self.arena.tasks[self.arena.cpus[cpu as usize].current as usize];
@@ -109,8 +109,8 @@ impl<S: EventSink> Engine<'_, S> {
         true
     }
 
-    /// [`Engine::touch`] for a pass of the scheduler that ends now, as whoever runs leaves in `state`. The queue's clock is read as the pass
-    /// begins (`update_rq_clock` in `__schedule`): the rules charge what it takes to whoever comes.
+    /// [`Engine::touch`] for a pass of the scheduler that ends now, as the current task is switched out in `state`. The queue's clock is
+    /// read as the pass begins (`update_rq_clock` in `__schedule`): the rules charge the pass to the next task.
     ///
     /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
@@ -129,8 +129,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.set_clocks(CpuId(cpu), Clocks::all(began));
     }
 
-    /// Whether a CPU that idles has to leave that first before it takes a sleeper's timer; it is then put off until it has. Where somebody was
-    /// woken on the way to sleep, the CPU finds that before it idles.
+    /// Whether an idle CPU has to leave idle before it takes a sleeper's timer; the timer is then put off until it has. Where a task was
+    /// woken on its way to sleep, the CPU finds that before it idles.
     #[inline]
     pub(crate) fn comes_late(&mut self, task: u32, cpu: u32) -> bool {
         let record = &mut self.arena.cpus[cpu as usize];

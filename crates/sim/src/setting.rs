@@ -70,7 +70,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.debt += self.prices.migration();
         record.account.migrations += 1;
         self.queued(task, to, cpu, self.way_out_of_idle(to));
-        // Whoever is left here comes.
+        // The CPU switches to one of its other tasks.
         self.switch(cpu, TaskState::Running);
     }
 

@@ -192,7 +192,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.emit(cpu, EventKind::Migrate { task: task_id(task), from: CpuId(previous), to: CpuId(target) });
         }
         self.touch(target);
-        self.notice_lingering(task);
+        self.note_delayed_dequeue(task);
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
@@ -206,7 +206,7 @@ impl<S: EventSink> Engine<'_, S> {
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
     }
 
-    /// What the interrupt of a timer takes that has woken somebody and leaves the CPU to whom it interrupts.
+    /// The cost of a timer's interrupt that has woken a task and after which the interrupted task goes on.
     #[inline]
     pub(crate) fn interrupt_alone(&self, cpu: u32) -> u64 {
         let goes_on = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
@@ -295,13 +295,13 @@ impl<S: EventSink> Engine<'_, S> {
         self.rouse(cpu, self.prices.idle_exit());
     }
 
-    /// A CPU schedules because it was told to, or because of its tick.
+    /// A CPU schedules because it was marked for rescheduling, or because of its tick.
     pub(crate) fn rescheduled(&mut self, cpu: u32) -> Result<(), SimError> {
         self.switch(cpu, TaskState::Running);
         self.operate(cpu, false)
     }
 
-    /// `schedule`: whoever runs leaves in `state`, whoever should run comes. The caller goes on with [`Engine::operate`].
+    /// `schedule`: the current task is switched out in `state`, and the next one in. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         self.begin_pass(cpu, state);
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
@@ -320,11 +320,11 @@ impl<S: EventSink> Engine<'_, S> {
             self.arrived(task, from, CpuId(cpu));
         }
         let mut scheduled = self.sched.schedule(CpuId(cpu), state);
-        // Who is picked in a throttled group goes before it runs anything of its own.
+        // A task that is picked in a throttled group is taken off before it runs anything of its own.
         while self.sched.exit_to_user(CpuId(cpu)) {
             scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
         }
-        // Whoever ran may have been pushed away itself, once it was off.
+        // The previous task may have been pushed away itself, once it was off the CPU.
         let mut pushed = Vec::new();
         if self.sched.has_migrations() {
             let mut moves = std::mem::take(&mut self.moves);
@@ -384,7 +384,8 @@ impl<S: EventSink> Engine<'_, S> {
         record.acting_tick = record.next_tick;
         pushed.into_iter().for_each(|push| self.settle_move(push, cpu));
         if was_idle {
-            // Whoever else was queued here meanwhile waits, and so does, if work of its own came first, whoever it was called for.
+            // Other tasks that were queued here meanwhile wait, and so does the task for which the CPU was notified, if the CPU had work
+            // before it.
             let missed = u32::from(called && scheduled.next != TaskId::IDLE);
             self.rouse_others(self.sched.nr_running(CpuId(cpu)) - 1 + missed);
         } else if state == TaskState::Running {
@@ -460,7 +461,7 @@ impl<S: EventSink> Engine<'_, S> {
         comer.debt += price;
         let record = &mut self.arena.cpus[cpu as usize];
         record.masked_until = self.now + price.min(self.prices.masked());
-        // Back on a CPU that nobody else had it finds all as it left it, but the CPU has switched to idle and back.
+        // Back on a CPU that no other task had, the task finds all as it left it, but the CPU has switched to idle and back.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
             record.switches += 1;
             comer.ran_on = cpu;

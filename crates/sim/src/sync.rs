@@ -1,7 +1,7 @@
 //! Mutexes, conditions, barriers, semaphores and timers in virtual time, as glibc makes them of futexes.
 //!
-//! What nobody waits for costs no system call. A futex wakes the most urgent real-time waiter first and the others in the order in
-//! which they came (`futex_q.list` is a priority list); a woken task has to find the mutex free, which somebody may have taken
+//! An operation that no task waits for costs no system call. A futex wakes the most urgent real-time waiter first and the others in the
+//! order in which they came (`futex_q.list` is a priority list); a woken task has to find the mutex free, which another task may have taken
 //! meanwhile. Mutexes with priority inheritance are handed over.
 
 use schedlab_model::{Attributes, EventSink, Policy, TaskState};
@@ -105,7 +105,7 @@ impl<S: EventSink> Engine<'_, S> {
                 record.stage = Stage::Retry;
                 self.go_to_sleep(task, cpu, TaskState::Interruptible);
             }
-            // It is among those who wait before it gives the mutex back, and whoever gets that may run before it sleeps.
+            // The task joins the waiters before it gives the mutex back, and the task that gets the mutex may run before this one sleeps.
             Op::Wait { condition, mutex } => {
                 (record.moved, record.stage) = (WAITING, Stage::Retry);
                 self.arena.objects.conditions[condition as usize].push_back(task, &mut self.arena.links);
@@ -142,7 +142,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Acquire(semaphore) => {
                 let place = &mut self.arena.objects.semaphores[semaphore as usize];
                 if place.count == 0 {
-                    // Somebody else was faster.
+                    // Another task was faster.
                     record.stage = Stage::Retry;
                     return;
                 }
@@ -165,7 +165,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Whether the task, about to sleep for want of a mutex or semaphore, still has to; if so it joins those who wait.
+    /// Whether the task, about to sleep because it has not got a mutex or semaphore, still has to; if so it joins the waiters.
     pub(crate) fn wait_sync(&mut self, task: u32) -> bool {
         let mutex = match self.arena.tasks[task as usize].op {
             Op::Lock(mutex) | Op::Wait { mutex, .. } => Some(mutex),
@@ -276,8 +276,9 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.task(task_id(task)).policy
     }
 
-    /// The next step at a barrier: its mutex is taken; the last one tells all who wait on its condition, and everybody else waits there, and
-    /// takes the mutex once more; then it is given back. So whoever is woken at once sleeps again until the last one has given it back.
+    /// The next step at a barrier: its mutex is taken; the last task wakes all that wait on its condition, every other task waits there,
+    /// and takes the mutex once more; then it is given back. So a woken task that runs at once sleeps again until the last one has given
+    /// the mutex back.
     fn meet(&mut self, task: u32, cpu: u32, barrier: u32) {
         let place = &mut self.arena.objects.barriers[barrier as usize];
         let (mutex, condition) = (place.mutex, place.condition);

@@ -37,7 +37,7 @@ pub(crate) enum State {
     Dead,
 }
 
-/// What operations, switches and wake-ups touch: four cache lines, of which those that sleep and wake up touch the two in the midst. Times
+/// What operations, switches and wake-ups touch: four cache lines, of which tasks that sleep and wake up touch the two in the middle. Times
 /// are nanoseconds.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
@@ -51,7 +51,7 @@ pub(crate) struct Task {
     /// Bytes that the current step moves.
     pub(crate) planned: u32,
     /// It was woken while it was still queued, and has not come yet.
-    pub(crate) lingered: bool,
+    pub(crate) was_delayed: bool,
     /// It was woken while it departed, which takes effect once it is off.
     pub(crate) recalled: bool,
     /// What it came to so far.
@@ -167,7 +167,7 @@ impl Task {
             state: State::Runnable,
             slept: false,
             zombie: false,
-            lingered: false,
+            was_delayed: false,
             recalled: false,
         }
     }
@@ -189,16 +189,16 @@ impl Task {
         matches!((self.op, self.stage), (Op::Run(_), Stage::Act))
     }
 
-    /// It has left word of what it came to, its switches among it, and only ends now.
+    /// It has reported its outcome, its switches included, and only ends now.
     #[inline]
     pub(crate) fn has_reported(&self) -> bool {
         matches!((self.op, self.stage), (Op::Exit, Stage::Act | Stage::Notify | Stage::Die))
     }
 
-    /// It came by a switch of that price, less what it saved by having lingered.
+    /// It was switched in at that price, less what it saves after a delayed dequeue.
     #[inline]
     pub(crate) const fn came(&mut self, price: u64, lingering: u64) -> u64 {
-        if std::mem::replace(&mut self.lingered, false) { price.saturating_sub(lingering) } else { price }
+        if std::mem::replace(&mut self.was_delayed, false) { price.saturating_sub(lingering) } else { price }
     }
 
     /// It looks at the clock of its CPU time, to compute for just so long: what it has to do until it does so first.
@@ -225,7 +225,7 @@ impl Task {
         }
     }
 
-    /// The same where nothing costs anything, and so nobody has debts.
+    /// [`Self::due`] where nothing costs anything, so that no task has debts.
     #[inline(always)]
     pub(crate) fn due_free(&self) -> u64 {
         debug_assert_eq!(self.debt, 0);

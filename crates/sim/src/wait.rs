@@ -3,7 +3,7 @@
 /// No task, no CPU; ends a list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// `wait_queue_head`: who sleeps here, in the order in which they are woken.
+/// `wait_queue_head`: the tasks that sleep here, in the order in which they are woken.
 ///
 /// A task waits in one queue at most, so one link a task (`next`, by task) serves all queues of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl WaitQueue {
         place == task
     }
 
-    /// The least rank of those who wait, if anybody does. O(n).
+    /// The least rank of the waiting tasks, if there is any. O(n).
     pub(crate) fn least(&self, next: &[u32], rank: impl Fn(u32) -> u32) -> Option<u32> {
         let first = Some(self.first).filter(|first| *first != NONE);
         let after = |task: &u32| Some(next[*task as usize]).filter(|next| *next != NONE);

@@ -20,14 +20,14 @@ const TWO: &str = r#"
     {"name": "a", "instances": 1, "steps": [{"run": {"fixed": "2ms"}}, {"post": "s"}, {"run": {"fixed": "3ms"}}]}"#;
 
 #[test]
-fn who_is_asleep_does_not_run_to_get_there() {
+fn a_task_asleep_at_the_start_does_not_run_to_get_there() {
     for release in ["5.10", "6.1", "6.12", "7.2"] {
         let (outcome, events) = run(TWO, release, Costs::ideal());
         let first = |task| {
             let comes = |event: &&Event| matches!(event.kind, EventKind::Switch { next, .. } if next == TaskId(task));
             events.iter().find(comes).unwrap().time
         };
-        // Nobody but the second runs until it wakes the first, at 2 ms; in all that is 6 ms of work.
+        // Only the second task runs until it wakes the first, at 2 ms; in all that is 6 ms of work.
         assert_eq!(first(1), Time::ZERO, "{release}");
         assert!(first(0) >= Time::from_millis(2), "{release}");
         assert_eq!((outcome.elapsed_ns, outcome.tasks[0].sleep_ns), (6_000_000, 2_000_000), "{release}");
@@ -38,7 +38,7 @@ fn who_is_asleep_does_not_run_to_get_there() {
 
 #[test]
 fn getting_there_costs_nothing() {
-    // A system call and going to sleep are charged to who waits in the run: 10 µs of 1 s.
+    // A system call and going to sleep are charged to a task that begins to wait within the run: 10 µs.
     let costs = Costs { system_call: Time::from_micros(4), block: Time::from_micros(6), ..Costs::ideal() };
     let waits = r#"{"name": "w", "instances": 1, "asleep": true, "steps": [{"sleep": {"fixed": "3ms"}}, {"run": {"fixed": "1ms"}}]}"#;
     let (outcome, _) = run(waits, "6.1", costs);
@@ -59,9 +59,9 @@ fn a_timer_counts_from_the_start() {
 }
 
 #[test]
-fn who_was_asleep_comes_as_a_sleeper_does() {
-    // CFS places who wakes half a latency (3 ms) before the others, so that it preempts who ran for 20 ms; as a new task it would have
-    // come a slice behind. 6.1 on one CPU: 20 ms is far beyond both.
+fn a_task_asleep_at_the_start_is_placed_as_a_sleeper() {
+    // CFS places a woken task half a latency (3 ms) before the others, so that it preempts a task that ran for 20 ms; a new task would have
+    // been placed a slice behind. 6.1 on one CPU: 20 ms is far beyond both.
     let tasks = r#"
         {"name": "hog", "instances": 1, "steps": [{"run": {"fixed": "50ms"}}]},
         {"name": "w", "instances": 1, "asleep": true, "steps": [{"sleep": {"fixed": "20ms"}}, {"run": {"fixed": "1ms"}}]}"#;
@@ -70,7 +70,7 @@ fn who_was_asleep_comes_as_a_sleeper_does() {
 }
 
 #[test]
-fn who_does_not_begin_with_a_wait_cannot_be_asleep() {
+fn a_task_that_does_not_begin_with_a_wait_cannot_be_asleep() {
     for (steps, delay) in [(r#"{"run": {"fixed": "1ms"}}"#, "0ns"), (r#"{"sleep": {"fixed": "1ms"}}"#, "1ms")] {
         let text = format!(
             r#"{{"name": "w", "tasks": [{{"name": "t", "instances": 1, "asleep": true, "delay": "{delay}", "steps": [{steps}]}}]}}"#

@@ -15,8 +15,8 @@ fn machine(cpus: u32, topology: &str) -> Machine {
     Machine { topology: topology.parse().expect("a topology"), ..Machine::ideal(cpus) }
 }
 
-/// As many hogs as CPUs: each gets its own at once (`find_idlest_group` counts idle CPUs), whatever the machine looks like, but
-/// where few tasks may stay on a node; so nobody waits, and all end together.
+/// As many hogs as CPUs: each gets its own at once (`find_idlest_group` counts idle CPUs), whatever the machine looks like, but where few
+/// tasks may stay on a node; so no task waits, and all end together.
 #[test]
 fn each_its_own_cpu() {
     for release in CURRENT {
@@ -62,7 +62,7 @@ fn three_hogs_share_two_cpus() {
 /// A hog that is forked beside another while all others are busy is taken by the first CPU that runs out of work: at once by newly
 /// idle balancing if the machine is known to be overloaded (`rd->overload`), else by the next idle balancing.
 #[test]
-fn whoever_idles_finds_work() {
+fn an_idle_cpu_finds_work() {
     for release in CURRENT {
         let short = task("short", 1, Attributes::default(), vec![Step::Run(milliseconds(30))]);
         let mut both = hogs(2, 100);
@@ -88,10 +88,10 @@ fn affinity_makes_room() {
     }
 }
 
-/// `nr_migrate` 0 looks at no task at all (`loop_max`), so that nobody is ever moved but while it wakes or is new. The two that
-/// share a CPU stay on it: 2 · 200 ms.
+/// `nr_migrate` 0 looks at no task at all (`loop_max`), so that a task moves only while it wakes or is new. The two that share a CPU stay
+/// on it: 2 · 200 ms.
 #[test]
-fn nobody_moves_where_none_may_be_looked_at() {
+fn no_task_moves_where_none_may_be_looked_at() {
     for release in CURRENT {
         let mut still = scheduler(release);
         still.set("nr_migrate", "0").expect("a knob of the release");
@@ -105,7 +105,7 @@ fn nobody_moves_where_none_may_be_looked_at() {
 /// `active_load_balance_cpu_stop`: two that run on both threads of a core, beside a core that idles, wait for nothing that could be
 /// pulled; after `cache_nice_tries` + 2 attempts, 3 within a cache, a running one is pushed.
 #[test]
-fn who_runs_is_pushed_to_an_idle_core() {
+fn a_running_task_is_pushed_to_an_idle_core() {
     for release in CURRENT {
         let there = Attributes { affinity: vec![2, 3], ..Attributes::default() };
         let mut all = hogs(2, 400);

@@ -108,8 +108,8 @@ fn a_latch_wakes_all_who_wait_last_come_first_and_stays_open() {
 
 #[test]
 fn a_woken_reader_that_finds_more_wakes_the_next() {
-    // Both readers sleep. The writer, above them, writes two messages: the first, into the empty pipe, wakes reader 0; the second
-    // nobody. Reader 0 slept, finds one left when it is done, and wakes reader 1.
+    // Both readers sleep. The writer, above them, writes two messages: the first, into the empty pipe, wakes reader 0; the second wakes no
+    // task. Reader 0 slept, finds one left when it is done, and wakes reader 1.
     let readers = task("reader", 2, fifo(1), vec![read(1)]);
     let sleep = Step::Sleep(common::milliseconds(1));
     let writer = task("writer", 1, fifo(2), vec![sleep, write(1), write(1)]);

@@ -29,7 +29,7 @@ fn hog(name: &str, attributes: Attributes) -> schedlab_model::Task {
 /// Two tasks of 30 ms, ticks every millisecond: a 0–10, b 10–20, a 20–30, b 30–40, a 40–50 and out, b 50–60. Each is
 /// preempted twice, which makes four switches. The nice level does not count.
 #[test]
-fn everybody_has_a_quantum_in_turn() {
+fn each_task_has_a_quantum_in_turn() {
     for release in common::RELEASES {
         let scheduler = Scheduler { hz: 1000, ..scheduler(release) };
         let nice = Attributes { nice: 10, ..Attributes::default() };

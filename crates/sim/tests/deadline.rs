@@ -24,7 +24,7 @@ fn at_1000_hz(release: &str) -> Scheduler {
     Scheduler { hz: 1000, ..scheduler(release) }
 }
 
-/// The switches: when (in milliseconds), and who comes. The same with and without skipping ticks.
+/// The switches: when (in milliseconds), and to which task. They are the same with and without skipping ticks.
 fn turns(workload: &Workload, scheduler: &Scheduler) -> Vec<(u64, u32)> {
     let every = Options { no_tick_skip: true, ..Options::default() };
     let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");

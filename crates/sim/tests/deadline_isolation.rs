@@ -165,14 +165,14 @@ proptest! {
             // Done jobs so far, and the end of the period of the last one; what it has had before that was earlier.
             let done = ran / job;
             prop_assert!(ran % job != 0 || done == 0 || now <= done * promise.period || done == jobs, "job {done} of {task} at {now}");
-            // Whoever has part of job n + 1 was in period n + 1 at the earliest, and is not past its end.
+            // A task that has part of job n + 1 was in period n + 1 at the earliest, and is not past its end.
             prop_assert!(ran == 0 || now <= (done + 1) * promise.period, "{task} at {now}: {ran}");
             Ok(())
         })?;
     }
 }
 
-/// The switches, in milliseconds, and who comes.
+/// The switches: when (in milliseconds), on which CPU, to which task.
 fn turns(workload: &Workload, scheduler: &Scheduler, cpus: u32) -> Vec<(u64, u32, u32)> {
     let (_, events) =
         run_with(workload, scheduler, &Machine::ideal(cpus), &Options::default()).expect("a run that ends");

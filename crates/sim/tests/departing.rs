@@ -11,8 +11,9 @@ use schedlab_sim::Options;
 
 const IDLE: u32 = u32::MAX;
 
-/// In microseconds: a wake-up 4, of another CPU's task 3 more; an idle CPU hears of one 5 later; a pass of the scheduler 6, a switch 10; going to sleep
-/// 1 + 8, of which the pass is 6. So who goes to sleep looks for the last time 3 after it began and is off 9 after it did.
+/// In microseconds: a wake-up 4, of another CPU's task 3 more; an idle CPU sees a notification 5 later; a pass of the scheduler 6, a switch
+/// 10; going to sleep 1 + 8, of which the pass is 6. So a task that goes to sleep looks for the last time 3 after it began and is off 9
+/// after it did.
 fn costs() -> Costs {
     Costs {
         wakeup: micros(4),
@@ -34,13 +35,13 @@ fn both(first: Vec<Step>, second: Vec<Step>) -> Workload {
     both
 }
 
-/// When which CPU switches to whom after 11, with two of them at these costs.
+/// The switches after 11, with two CPUs at these costs: when, on which CPU, to which task.
 fn later(workload: &Workload, release: &str, costs: Costs) -> Vec<(u64, u32, u32)> {
     let (_, events) = run(workload, release, &Machine::new(2, costs));
     switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect()
 }
 
-/// When (in microseconds) somebody is woken, and by whom, [`IDLE`] for an interrupt, after the beginning.
+/// The wake-ups after the beginning: when (in microseconds), of which task, by which one, [`IDLE`] for an interrupt.
 fn woken(events: &[Event]) -> Vec<(u64, u32, u32)> {
     let waking = |event: &Event| match event.kind {
         EventKind::Waking { task, waker, .. } => Some((event.time.as_nanos() / 1000, task.0, waker.0)),
@@ -63,7 +64,7 @@ fn write_after(time: u64) -> Workload {
 #[test]
 fn what_is_written_before_the_last_look_is_found_awake() {
     // The reader looks at 24. The write takes 1: at 21 + 1 + 1 = 23, or at 24 just before (the lower CPU is first). It goes on at 24, until
-    // 54. Nobody was woken: the writer goes on, 5, until 28 or 29.
+    // 54. No task was woken: the writer goes on, 5, until 28 or 29.
     for (time, end) in [(1, 28), (2, 29)] {
         for release in common::RELEASES {
             let (outcome, events) = run(&write_after(time), release, &Machine::new(2, costs()));
@@ -75,10 +76,10 @@ fn what_is_written_before_the_last_look_is_found_awake() {
 }
 
 #[test]
-fn who_is_written_to_after_the_last_look_sleeps_and_is_woken_after_the_switch() {
-    // At 25 the reader has looked, and it is off at 30. The switch to the idle task has interrupts off for as long as a pass, until 36: then the
-    // CPU is told. It wakes the reader, 4, and has not idled: a pass, 6, and at 46 it comes, until 56, and computes 30. The writer
-    // told another CPU, 3: 25 + 3 + 5.
+fn what_is_written_after_the_last_look_wakes_the_reader_after_the_switch() {
+    // At 25 the reader has looked, and it is off at 30. The switch to the idle task has interrupts off for as long as a pass, until 36:
+    // then the CPU is notified. It wakes the reader, 4, and has not idled: a pass, 6, and at 46 the reader is switched in, until 56, and
+    // computes 30. The writer notified another CPU, 3: 25 + 3 + 5.
     for release in common::RELEASES {
         let (outcome, events) = run(&write_after(3), release, &Machine::new(2, costs()));
         let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
@@ -100,10 +101,10 @@ fn posts_signals_locks_and_latches_wake_who_departs_too() {
     // What task 0 does before and after it computes, and task 1; how long task 0 computes, and when it wakes then: before the last look, and after
     // it. That is at 24, or for a latch, which takes its call only once it is open, at 23; and so what task 1 then does takes 30 or 31.
     let cases = [
-        // Waiting for nobody a post takes no time; for somebody a call.
+        // A post that no task waits for takes no time, another one a call.
         (vec![], Step::Post("s".into()), vec![Step::Acquire("s".into())], [(1, 22), (4, 26)], (24, 30)),
         (vec![lock.clone()], unlock.clone(), vec![lock.clone(), unlock.clone()], [(1, 22), (4, 26)], (24, 30)),
-        // Who waits for the condition is among those from 21 on.
+        // The task that waits for the condition is queued on it from 21 on.
         (vec![], Step::Signal("s".into()), vec![lock, wait, unlock], [(1, 23), (3, 25)], (24, 30)),
         (vec![], Step::OpenLatch("go".into()), vec![Step::AwaitLatch("go".into())], [(1, 23), (3, 25)], (23, 31)),
     ];
@@ -153,8 +154,8 @@ fn the_disk_wakes_who_departs_too() {
 
 #[test]
 fn one_cpu_looks_last() {
-    // Nobody writes meanwhile: the reader is off at 11 + 10 + 9 = 30 and the writer comes; there until 40, writes at 42 (for which it pays 4), and
-    // computes 5. The wake-up preempts nobody, being of an equal.
+    // No other CPU writes meanwhile: the reader is off at 11 + 10 + 9 = 30 and the writer is switched in; there until 40, writes at 42 (for
+    // which it pays 4), and computes 5. The wake-up does not preempt, as both tasks are equal.
     let mut one = write_after(1);
     one.tasks.swap(0, 1);
     one.tasks.iter_mut().for_each(|task| task.attributes = Some(fifo(1)));
@@ -163,7 +164,7 @@ fn one_cpu_looks_last() {
 }
 
 #[test]
-fn skipping_ticks_changes_nothing_for_who_departs() {
+fn skipping_ticks_changes_nothing_for_departing_tasks() {
     let word = common::word("pipe:loops=500");
     for release in common::RELEASES {
         let runs = [false, true].map(|no_tick_skip| {

@@ -16,7 +16,7 @@ fn two(first: u64, kind: TaskKind) -> Workload {
     workload(tasks)
 }
 
-/// When the first task leaves the CPU, in microseconds, and in which state; the same with every tick.
+/// When the first task is switched out, in microseconds, and in which state; the same with every tick.
 fn leaves(workload: &Workload, release: &str, machine: &Machine) -> (Vec<(u64, TaskState)>, Outcome) {
     let every = Options { no_tick_skip: true, ..Options::default() };
     let (outcome, events) =
@@ -34,7 +34,7 @@ fn leaves(workload: &Workload, release: &str, machine: &Machine) -> (Vec<(u64, T
 /// is not eligible, and as it leaves its autogroup the other one comes, until its request is served at v = 350 µs. Then V is 275 µs, the first is
 /// eligible, and ends. Its switches were read before. Kernels that let system calls end do not switch there.
 #[test]
-fn who_ends_out_of_turn_on_7_2_goes_first() {
+fn a_task_that_exits_out_of_turn_on_7_2_is_switched_out_first() {
     for kind in [TaskKind::Process, TaskKind::Thread] {
         let workload = two(200, kind);
         let (left, outcome) = leaves(&workload, "7.2", &Machine::ideal(1));
@@ -46,11 +46,11 @@ fn who_ends_out_of_turn_on_7_2_goes_first() {
     }
 }
 
-/// A request of 350 µs is long served when the first task ends after 1 ms, and no tick has come. As it reads its own CPU time it is charged:
-/// under EEVDF it goes there, and ends once the tick at 4 ms has ended the other one's turn. CFS looks at slices at ticks alone. And where
-/// system calls are not simulated nobody asks for CPU time.
+/// A request of 350 µs is long served when the first task ends after 1 ms, and no tick has come. As it reads its own CPU time it is
+/// charged: under EEVDF it is switched out there, and ends once the tick at 4 ms has ended the other one's turn. CFS looks at slices at
+/// ticks alone. And where system calls are not simulated no task reads its CPU time.
 #[test]
-fn who_reads_its_own_time_may_lose_the_cpu() {
+fn a_task_that_reads_its_cpu_time_may_be_preempted() {
     let workload = two(1000, TaskKind::Process);
     let machine = || {
         let mut machine = Machine::ideal(1);
@@ -73,7 +73,7 @@ fn who_reads_its_own_time_may_lose_the_cpu() {
 /// computes 3 ms, takes 100 µs to end, and 50 µs later the first is gone: with no involuntary switch, as what it came to was read before it
 /// began to end. On flat queues of several CPUs, too.
 #[test]
-fn who_has_begun_to_end_counts_no_more_switches() {
+fn switches_of_an_exiting_task_are_not_counted() {
     let urgent = Attributes { nice: -20, ..Attributes::default() };
     let workload = workload(vec![
         task("ends", 2, Attributes::default(), vec![Step::Sleep(microseconds(100)), Step::Run(milliseconds(1))]),

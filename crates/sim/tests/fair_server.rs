@@ -32,7 +32,7 @@ fn hogs(fifo: u64, fair: u64) -> Workload {
     pair(vec![Step::Run(milliseconds(fifo))], vec![Step::Run(milliseconds(fair))])
 }
 
-/// The first switches, in milliseconds: when, and who comes.
+/// The first switches: when (in milliseconds), and to which task.
 fn turns(workload: &Workload, scheduler: &Scheduler, count: usize) -> Vec<(u64, u32)> {
     let every = Options { no_tick_skip: true, ..Options::default() };
     let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
@@ -69,7 +69,7 @@ fn an_overrun_is_missing_in_the_next_period() {
 }
 
 #[test]
-fn a_server_without_runtime_serves_nobody() {
+fn a_server_without_runtime_serves_no_task() {
     for release in SERVING {
         let scheduler = with(release, &[("fair_server_runtime", "0s")]);
         assert_eq!(turns(&hogs(2500, 10), &scheduler, 2), [(0, 0), (2500, 1)], "{release}");
@@ -90,7 +90,7 @@ fn a_fair_task_that_gets_its_time_is_not_served() {
 }
 
 #[test]
-fn a_server_that_finds_nobody_stops_and_keeps_what_it_had() {
+fn a_server_that_finds_no_task_stops_and_keeps_its_runtime() {
     // Served from 950 on the fair task sleeps at 970: FIFO goes on at once. It wakes at 980 with 30 ms of runtime 970 ms before the
     // deadline, less than 50 in 1000: it runs at once. 30 ms are used by the tick at 1012 (32 ms); at 1950 −2 + 50 = 48 are, by 2000.
     let fair = vec![Step::Run(milliseconds(20)), Step::Sleep(milliseconds(10)), Step::Run(milliseconds(200))];

@@ -12,7 +12,7 @@ fn micros(count: u64) -> Time {
     Time::from_micros(count)
 }
 
-/// Times in microseconds of switches, and to whom; no task is -1.
+/// The switches: when (in microseconds), and to which task; idle is -1.
 fn switches(events: &[Event]) -> Vec<(u64, i64)> {
     let to = |task: TaskId| if task == TaskId::IDLE { -1 } else { task.index() as i64 };
     let switched = |event: &Event| match event.kind {

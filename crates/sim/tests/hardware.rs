@@ -109,8 +109,8 @@ fn ticks_and_costs_are_slowed_as_all_work_is() {
 }
 
 #[test]
-fn who_waits_for_the_clock_is_not_slower() {
-    // Spinning until 10 ms have passed takes 10 ms; beside it 5 ms of work take 10 at 50 %, and do so whoever began first.
+fn a_task_that_waits_for_the_clock_is_not_slower() {
+    // Spinning until 10 ms have passed takes 10 ms; beside it 5 ms of work take 10 at 50 %, and do so whichever began first.
     let machine = machine(2, "smt=2", "smt=50%", Costs::ideal());
     let spins = |cpu| task("spins", 1, on(cpu), vec![Step::Busy(milliseconds(10))]);
     assert_eq!(ends(vec![spins(0), computes("works", 1, 5)], &machine), [10_000_000, 10_000_000]);
@@ -118,9 +118,9 @@ fn who_waits_for_the_clock_is_not_slower() {
 }
 
 #[test]
-fn caches_are_cold_for_who_comes_from_afar() {
-    // CPUs 0 and 1 are a core, 2 and 3 another, 4 and on have another cache. Whoever moves pays 10 µs for a switch; 2 more (the limit)
-    // from another core, and 5 more from another cache. Its first coming costs the limit.
+fn caches_are_cold_for_a_task_from_another_core() {
+    // CPUs 0 and 1 are a core, 2 and 3 another, 4 and on have another cache. A task that moves pays 10 µs for a switch; 2 more (the limit)
+    // from another core, and 5 more from another cache. Its first switch costs the limit.
     let costs = Costs {
         switch: Time::from_micros(10),
         cache_refill: Time::from_micros(1),

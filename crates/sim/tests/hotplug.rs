@@ -46,7 +46,7 @@ fn tasks_move_off_and_come_back() {
 
 /// A task bound to the CPU that goes runs elsewhere from then on, as do one that slept there and one under a real-time policy.
 #[test]
-fn who_was_bound_to_the_cpu_runs_elsewhere() {
+fn a_task_bound_to_the_cpu_runs_elsewhere() {
     let bound = |policy| Attributes { policy, affinity: vec![1], ..Attributes::default() };
     let sleeper = vec![Step::Run(milliseconds(1)), Step::Sleep(milliseconds(50)), Step::Run(milliseconds(10))];
     let tasks = vec![
@@ -105,7 +105,7 @@ fn what_is_not_simulated_is_refused() {
     assert!(error.to_string().contains("not simulated with deadline tasks"), "{error}");
 }
 
-/// A run that nobody wants any more ends.
+/// A cancelled run ends.
 #[test]
 fn a_run_is_cancelled() {
     let cancel = std::sync::atomic::AtomicBool::new(true);
@@ -148,7 +148,7 @@ proptest! {
             let EventKind::Switch { next, .. } = event.kind else { continue };
             let last = machine.changes.iter().rev().find(|change| change.cpu == event.cpu.0 && change.at <= event.time);
             if let Some(off) = last.filter(|change| !change.online) {
-                // Whoever ran leaves at that instant.
+                // The current task is switched out at that instant.
                 prop_assert!(off.at == event.time && next == TaskId::IDLE, "{event:?} off line");
             }
         }

@@ -6,7 +6,7 @@ use common::{milliseconds, run_with, scheduler, task, workload};
 use schedlab_model::{Attributes, Costs, Event, EventKind, Machine, Scheduler, Step, Time, Workload};
 use schedlab_sim::Options;
 
-/// The switches up to 24 ms: when (in nanoseconds), and who comes. The same with and without skipping ticks.
+/// The switches up to 24 ms: when (in nanoseconds), and to which task. They are the same with and without skipping ticks.
 fn turns(workload: &Workload, scheduler: &Scheduler) -> Vec<(u64, u32)> {
     let every = Options { no_tick_skip: true, ..Options::default() };
     let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");

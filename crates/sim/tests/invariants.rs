@@ -87,10 +87,10 @@ fn two_pipelines() -> Case {
 }
 
 #[test]
-fn a_cpu_that_pulled_who_sleeps_at_once_looks_again_as_late_as_a_busy_one() {
+fn a_cpu_whose_pulled_task_sleeps_at_once_balances_as_late_as_a_busy_one() {
     // At 5,157 ms CPU 0 pulls a task, which sleeps in the same instant. As it pulled it the CPU was busy: 2 ms × 16, less a jiffy, until it
-    // balances again, at 5,188. The tick counts as stopped all the time, so that nobody is told that an idle CPU is due after 2 ms. So it idles
-    // beside tasks that wait on CPU 1 for longer than an idle CPU's attempts take, 18 ms.
+    // balances again, at 5,188. The tick counts as stopped all the time, so that an idle CPU's due time, after 2 ms, is not taken over. So
+    // it idles beside tasks that wait on CPU 1 for longer than an idle CPU's attempts take, 18 ms.
     let case = two_pipelines();
     let (outcome, events) =
         run_with(&case.workload, &case.scheduler, &case.machine, &Options::default()).expect("it runs");

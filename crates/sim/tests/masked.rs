@@ -26,7 +26,7 @@ fn fifo(name: &str, priority: u8, steps: Vec<Step>) -> schedlab_model::Task {
     task(name, 1, Attributes { policy: Policy::Fifo(priority), ..Attributes::default() }, steps)
 }
 
-/// The switches, in nanoseconds, and who comes.
+/// The switches: when (in nanoseconds), and to which task.
 fn switches(events: &[Event]) -> Vec<(u64, u32)> {
     let switch = |event: &Event| match event.kind {
         EventKind::Switch { next, .. } => Some((event.time.as_nanos(), next.0)),
@@ -35,7 +35,7 @@ fn switches(events: &[Event]) -> Vec<(u64, u32)> {
     events.iter().filter_map(switch).collect()
 }
 
-/// When 'urgent' (0) comes back, and beside whom: 'goes' (1) computes for so long and goes to sleep, 'stays' (2) computes on.
+/// The switches at which 'urgent' (0) returns: 'goes' (1) computes for so long and goes to sleep, 'stays' (2) computes on.
 fn urgent_comes(computes: u64, costs: Costs) -> Vec<(u64, u32)> {
     let sleep = |micros| Step::Sleep(microseconds(micros));
     let urgent = fifo("urgent", 3, vec![sleep(108), Step::Run(microseconds(1))]);
@@ -61,7 +61,7 @@ fn a_timer_within_the_switch_is_served_after_it() {
     assert_eq!(urgent_comes(76, costs()), [(25, 1), (120, 2), (136, 0)]);
     // With 75 they are on at 125, as the timer expires.
     assert_eq!(urgent_comes(75, costs()), [(25, 1), (119, 2), (135, 0)]);
-    // Upon nobody it is no different: 'waits' alone has set its timer at 17 for 29, and the switch to the idle task has interrupts off
+    // On an idle CPU it is no different: 'waits' alone has set its timer at 17 for 29, and the switch to the idle task has interrupts off
     // from 25 to 31.
     let steps = vec![Step::Sleep(microseconds(12)), Step::Run(microseconds(1))];
     let (_, events) = run(&workload(vec![fifo("waits", 1, steps)]), "6.1", &Machine::new(1, costs()));

@@ -38,7 +38,7 @@ fn the_highest_priorities_run() {
     }
 }
 
-/// A real-time task that comes to a CPU where its equal runs is pushed to one that runs a fair task, and that fair task goes on
+/// A real-time task that is queued on a CPU where its equal runs is pushed to one that runs a fair task, and that fair task goes on
 /// elsewhere or after it.
 #[test]
 fn equals_do_not_queue() {
@@ -69,7 +69,7 @@ fn deadlines_are_kept_on_two_cpus() {
     }
 }
 
-/// At each instant's end, from the events alone: who waits, and who runs where.
+/// At each instant's end, from the events alone: which tasks wait, and which ones run where.
 fn no_lower_runs_beside_a_higher(events: &[Event], prio: &[u8], cpus: usize, apart: &[bool]) -> Result<(), String> {
     let mut running: Vec<Option<usize>> = vec![None; cpus];
     let mut waiting = BTreeSet::new();

@@ -34,7 +34,7 @@ fn hogs(fifo: u64, fair: u64) -> Workload {
     ])
 }
 
-/// The first switches: when, and who comes.
+/// The first switches: when, and to which task.
 fn turns(workload: &Workload, scheduler: &Scheduler, count: usize) -> Vec<(u64, u32)> {
     let every = Options { no_tick_skip: true, ..Options::default() };
     let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
@@ -72,7 +72,7 @@ fn ninety_five_per_cent_for_real_time_leaves_five_to_fair_tasks() {
 }
 
 #[test]
-fn a_throttled_cpu_idles_where_nobody_else_is() {
+fn a_throttled_cpu_without_fair_tasks_idles() {
     // The same without a fair task: the CPU idles though the FIFO task could go on.
     let alone = workload(vec![task("fifo", 1, pinned(Policy::Fifo(1), 0), vec![Step::Run(milliseconds(1900))])]);
     let expected = [(0, 0), (952 * MS, IDLE), (1000 * MS + 1, 0), (1948 * MS + 1, IDLE)];
@@ -84,7 +84,7 @@ fn a_throttled_cpu_idles_where_nobody_else_is() {
 
 #[test]
 fn no_limit_is_no_limit() {
-    // −1 switches bandwidth off; runtime = period leaves nothing over; a runtime of 0 throttles nobody, as no period would ever give
+    // −1 switches bandwidth off; runtime = period leaves nothing over; a runtime of 0 throttles no task, as no period would ever give
     // anything back; from 6.12 on, and before 2.6.25, there is no throttling. FIFO runs its 2.5 s through.
     for release in THROTTLING {
         for runtime in ["-1", "0s", "1s"] {
@@ -120,10 +120,10 @@ fn the_documentation_s_audio_pays_for_its_ticks() {
 }
 
 #[test]
-fn a_period_that_nobody_uses_ends_the_timer() {
-    // FIFO runs 0 to 10 ms, and again from 3010 ms. The period that ends at 1 s + 1 ns still pays back; with nothing used and nobody
-    // queued then, the timer stops, due next at 2 s + 1 ns. That is long past at 3010 ms: a new period begins 1 ns later. So the
-    // first tick to find more than 950 ms is 3960 + 4 = 3964 (3960 finds 950 ms), and the next period begins at 4010 ms + 1 ns.
+fn an_unused_period_ends_the_timer() {
+    // FIFO runs 0 to 10 ms, and again from 3010 ms. The period that ends at 1 s + 1 ns still pays back; with nothing used and no task
+    // queued then, the timer stops, due next at 2 s + 1 ns. That is long past at 3010 ms: a new period begins 1 ns later. So the first tick
+    // to find more than 950 ms is 3960 + 4 = 3964 (3960 finds 950 ms), and the next period begins at 4010 ms + 1 ns.
     let steps = vec![Step::Run(milliseconds(10)), Step::Sleep(milliseconds(3000)), Step::Run(milliseconds(2000))];
     let alone = workload(vec![task("fifo", 1, pinned(Policy::Fifo(1), 0), steps)]);
     let expected = [(0, 0), (10 * MS, IDLE), (3010 * MS, 0), (3964 * MS, IDLE), (4010 * MS + 1, 0)];

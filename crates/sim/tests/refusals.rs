@@ -18,7 +18,7 @@ fn hog() -> Workload {
 }
 
 #[test]
-fn a_deadlock_names_who_waits_on_what() {
+fn a_deadlock_names_the_waiting_tasks() {
     // Each reads first what the other writes only then.
     let step = |name: &str| Step::Read { channel: name.into(), bytes: 8 };
     let write = |name: &str| Step::Write { channel: name.into(), bytes: 8 };

@@ -56,7 +56,7 @@ fn posts_are_remembered_and_signals_are_not() {
 }
 
 #[test]
-fn who_waits_for_whom_is_told() {
+fn a_deadlock_names_the_holders_of_mutexes() {
     let task = |one: &str, two: &str| {
         format!(
             r#""{one}": {{"loop": 1, "lock": "{one}", "run": 1000, "lock1": "{two}", "unlock": "{two}", "unlock1": "{one}"}}"#
@@ -75,9 +75,9 @@ fn a_barrier_lets_all_go_on_together() {
 }
 
 #[test]
-fn who_is_woken_at_a_barrier_waits_for_its_mutex_too() {
-    // The urgent one comes first and sleeps. The other one comes at 1 ms and tells it, which preempts at once and finds the barrier's mutex
-    // taken: it sleeps again, until that is given back, and preempts once more. Then each has 1 ms to do.
+fn a_task_woken_at_a_barrier_waits_for_its_mutex_too() {
+    // The urgent task comes first and sleeps. The other one comes at 1 ms and wakes it; the urgent one preempts at once and finds the
+    // barrier's mutex taken: it sleeps again, until that is given back, and preempts once more. Then each has 1 ms to do.
     let task = |name: &str, priority: u32, events: &str| {
         format!(r#""{name}": {{"policy": "SCHED_FIFO", "priority": {priority}, "loop": 1, {events}}}"#)
     };
@@ -107,7 +107,7 @@ fn a_runtime_counts_the_time_off_the_cpu_too() {
 }
 
 #[test]
-fn priority_inheritance_serves_the_holder_for_who_waits() {
+fn priority_inheritance_lends_the_holder_the_waiters_priority() {
     // The low one holds the mutex for 10 ms from 0 on; at 1 the middle one comes for 20 ms, at 2 the high one, which wants the mutex for
     // 1 ms. Lent the high one's priority, the low one is done at 11 and the high one at 12. Else the middle one has the CPU until 21, and
     // the high one is done at 21 + 9 + 1.

@@ -73,7 +73,7 @@ fn an_example_that_is_rewritten_says_the_same() {
     for path in examples() {
         let text = std::fs::read_to_string(&path).expect("it is readable");
         let strict = rtapp::rewrite(&text).expect("it is JSON");
-        // Strict JSON, without keys that stand there twice.
+        // Strict JSON, without duplicate keys.
         let _: serde_json::Value = serde_json::from_str(&strict).expect("it is strict JSON");
         assert_eq!(rtapp::rewrite(&strict).expect("it is JSON"), strict, "{}", path.display());
         let (Ok(first), Ok(second)) = (rtapp::import(&text, "x"), rtapp::import(&strict, "x")) else { continue };

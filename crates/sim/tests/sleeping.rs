@@ -36,7 +36,7 @@ fn a_timer_after_the_next_tick_leaves_the_clock_device_as_it_is() {
 }
 
 #[test]
-fn an_interrupt_costs_whom_it_leaves_the_cpu() {
+fn an_interrupt_costs_the_task_that_goes_on_after_it() {
     // 'computes' is woken at 50 on an idle CPU, which takes 7, and computes from 57 until 157. At 100 the timer of 'sleeps' expires: waking it takes 7, and
     // what it interrupts goes on 2 later unless that one preempts it.
     let costs = Costs { wakeup: micros(7), interrupt: micros(2), ..Costs::ideal() };
@@ -59,7 +59,7 @@ fn an_interrupt_costs_whom_it_leaves_the_cpu() {
 }
 
 #[test]
-fn an_interrupt_costs_whom_it_interrupts_though_its_sleeper_wakes_elsewhere() {
+fn an_interrupt_costs_the_interrupted_task_though_its_sleeper_wakes_elsewhere() {
     // All sleep at first, 'other' on CPU 1 and the rest on CPU 0. At 2000 'computes' wakes on CPU 0. Timers of 'first' and 'second' expire there at 2010 and 2050, but each wakes on CPU 1, which idles: so two interrupts leave
     // the CPU to 'computes', 2 each, and it ends at 2000 + 100 + 4. On 5.10 that is so, too.
     let costs = Costs { interrupt: micros(2), ..Costs::ideal() };
@@ -87,9 +87,10 @@ fn an_interrupt_costs_whom_it_interrupts_though_its_sleeper_wakes_elsewhere() {
 
 #[test]
 fn semaphores_cost_what_futexes_and_clocks_do() {
-    // A system call takes 1, going to sleep 5, waiting for a futex 4 more, waking one who does 6, a wake-up 7, and a look at the clock 10. 'waits'
-    // is first, and sleeps at 1 + 5 + 4 = 10. 'posts' looks at the clock, and posts: 10 + 1 + 6, and at 27 'waits' is woken, for which
-    // 'posts' pays 7 more, and comes at 34. It looks at the clock: 44. What 'posts' posts then, nobody waits for: 10, until 54.
+    // A system call takes 1, going to sleep 5, waiting for a futex 4 more, waking a task that waits for one 6, a wake-up 7, and a look at
+    // the clock 10. 'waits' is first, and sleeps at 1 + 5 + 4 = 10. 'posts' looks at the clock, and posts: 10 + 1 + 6, and at 27 'waits' is
+    // woken, for which 'posts' pays 7 more, and comes at 34. It looks at the clock: 44. No task waits for what 'posts' posts then: 10,
+    // until 54.
     let costs = Costs {
         system_call: micros(1),
         block: micros(5),
@@ -111,7 +112,7 @@ fn semaphores_cost_what_futexes_and_clocks_do() {
 }
 
 #[test]
-fn who_comes_back_to_a_cpu_that_idled_switches_too() {
+fn a_task_back_on_an_idle_cpu_pays_for_a_switch() {
     // A switch takes 8, each other task's 3 more, up to 5: the first one, of a task that ran nowhere, takes 13. It sleeps for 100, and the
     // CPU idles; back at 113 it finds all as it was, and takes 8.
     let costs = Costs { switch: micros(8), cache_refill: micros(3), cache_refill_limit: micros(5), ..Costs::ideal() };

@@ -42,7 +42,7 @@ fn virtual_time_grows_as_weighted_run_time() {
 fn lag_is_eevdfs_and_adds_up_to_nothing() {
     assert!(standings("6.1", [0, 0]).iter().all(|one| one.lag.is_none()));
     // Of two queued tasks of one weight V is the middle, so that at a switch from one to the other, their lags are opposite but for V's
-    // rounding; whoever comes is owed something. The last milliseconds one of them has alone.
+    // rounding; the next task's lag is not negative. The last milliseconds one of them has alone.
     let found = standings("6.12", [0, 0]);
     let both = |one: &Standing| one.time < schedlab_model::Time::from_millis(70);
     let switches =
@@ -58,7 +58,7 @@ fn lag_is_eevdfs_and_adds_up_to_nothing() {
 }
 
 #[test]
-fn a_pass_of_the_scheduler_is_charged_to_who_comes() {
+fn a_pass_of_the_scheduler_is_charged_to_the_next_task() {
     // Microseconds: a pass takes 2, going to sleep 3 with the pass within, a system call 1. The first task is picked by the pass that ends at 2,
     // and charged from 0 on. It computes until 1002 and has gone to sleep at 1006, where the pass began at 1004; from then on the other one is
     // charged, which computes until 11,006 and ends.

@@ -85,10 +85,10 @@ fn shares_of_a_cpu_are_those_of_the_weights() {
     assert_near(&shares("pfs", 1, &three), &[1.0 / 3.0; 3], "figure 3");
 }
 
-/// A thread of nice 19 on CPU 0 beside two that are free gets its 15 of 2063, or half of it at the least, though its queue has nobody else;
-/// and beside a process of one thread that is bound to CPU 1, eight on CPU 0 leave a free one half of CPU 1.
+/// A thread of nice 19 on CPU 0 beside two that are free gets its 15 of 2063, or half of it at the least, though its queue has no other
+/// task; and beside a process of one thread that is bound to CPU 1, eight on CPU 0 leave a free one half of CPU 1.
 #[test]
-fn who_is_bound_to_a_cpu_has_its_share() {
+fn a_bound_task_has_its_share() {
     let little = Attributes { nice: 19, ..on_cpu(0) };
     let found = shares("none", 2, &[(1, nice(0)), (1, nice(0)), (1, little)]);
     assert!((0.5 * 15.0 / 2063.0..2.0 * 15.0 / 2063.0).contains(&found[2]), "{found:?}");

@@ -147,7 +147,7 @@ fn first_threads_share_one_process() {
     assert_shares(&found, &[50.0, 50.0], "four threads against one");
 }
 
-/// Work that nobody else is there to compete for takes as long as without weights.
+/// Work that competes with no other task takes as long as without weights.
 #[test]
 fn weights_do_not_matter_to_a_process_alone() {
     let [first, thread] = process("A", 4, 100, &[]);

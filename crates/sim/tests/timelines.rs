@@ -34,9 +34,9 @@ fn wakings(events: &[Event]) -> Vec<u32> {
 
 #[test]
 fn two_hogs_take_turns_of_a_tick() {
-    // 6.1 on one CPU: latency 6 ms for two tasks makes slices of 3 ms, so at 250 Hz the first tick that finds more than that is the
-    // one at 4 ms. EEVDF: a request of 0.7 ms is long served at 4 ms. Then whoever ran less is on; equal ones in the order in which
-    // they were queued.
+    // 6.1 on one CPU: latency 6 ms for two tasks makes slices of 3 ms, so at 250 Hz the first tick that finds more than that is the one at
+    // 4 ms. EEVDF: a request of 0.7 ms is long served at 4 ms. Then the task that ran less is next; equal ones in the order in which they
+    // were queued.
     let hogs = workload(vec![task("hog", 2, Attributes::default(), vec![Step::Run(milliseconds(12))])]);
     for release in ["6.1", "5.10", "6.12", "6.18"] {
         let (outcome, events) = run(&hogs, release, &Machine::ideal(1));
@@ -118,7 +118,7 @@ fn costs_of_messages() -> Costs {
 #[test]
 fn a_ping_pong_pays_for_each_of_its_steps() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
-    //  0  ping comes (10), writes (3): 13. Nobody reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
+    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
     // 22  pong comes (10), reads (4): 36; writes (3): 39, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
     //     delays its end to 43.
     // 43  ping comes (10), and has read: 53.
@@ -134,9 +134,9 @@ fn a_ping_pong_pays_for_each_of_its_steps() {
 }
 
 #[test]
-fn who_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
+fn a_task_that_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a pass of the scheduler 6, a switch 10.
-    //   0  both are there: the CPU looks for who comes (6).
+    //   0  both are there: the CPU picks a task (6).
     //   6  the reader comes (10), begins to read (4) and goes to sleep (5): 25.
     //  25  the writer comes (10), computes (100), writes (3): 138, which wakes the reader. It does what waking takes (4), and the
     //      scheduler finds the reader (6): 148.
@@ -187,7 +187,7 @@ fn a_cpu_that_idled_through_a_tick_sees_to_it_before_it_switches() {
 }
 
 #[test]
-fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
+fn a_task_that_waits_for_a_condition_unlocks_its_mutex_before_it_sleeps() {
     // In microseconds: a system call 1, going to sleep 5 beyond it. 'urgent' comes first, sets its timer at 1 for 56 and sleeps from 6 on; 'waits' has the mutex and
     // has computed 50 of 100 then. 'urgent' asks for the mutex, and sleeps at 56 + 1 + 5 = 62; 'waits' computes until 112 and gives the
     // mutex back, a call, until 113. 'urgent' takes it at once, signals (a call), and computes until 134. So 'waits', which comes
@@ -209,10 +209,10 @@ fn who_waits_for_a_condition_lets_its_mutex_go_before_it_sleeps() {
 
 #[test]
 fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
-    // Leaving idle takes 50 µs. Both come to CPU 0, where nobody runs yet (select_task_rq_rt); at 50 the writer is set to run, and the
+    // Leaving idle takes 50 µs. Both come to CPU 0, where no task runs yet (select_task_rq_rt); at 50 the writer is set to run, and the
     // reader that waits beside it is pushed to CPU 1, which leaves idle until 100. The reader goes to sleep until 105 (block: 5). The
-    // writer has run 1000 µs at 1050 and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060, and there the reader's
-    // CPU is told: it schedules at 1110.
+    // writer has run 1000 µs at 1050 and wakes the reader on CPU 1; that costs it 4 + 6, so it ends at 1060, and there the reader's CPU is
+    // notified: it schedules at 1110.
     let costs = Costs {
         wakeup: micros(4),
         wakeup_remote: micros(6),
@@ -282,7 +282,7 @@ fn an_interrupt_that_preempts_takes_time_on_both_cpus() {
 }
 
 #[test]
-fn a_cost_that_nobody_measured_is_named_where_a_run_needs_it() {
+fn an_unmeasured_cost_is_named_where_a_run_needs_it() {
     // The writer wakes the reader once, on an idle CPU: of the two unknown costs it needs one, once.
     let unknown = vec!["ipi_idle".to_owned(), "ipi_taken".to_owned()];
     let costs = Costs { wakeup: micros(4), unknown, ..Costs::ideal() };
@@ -319,7 +319,7 @@ fn a_switch_costs_more_the_more_others_ran_in_between() {
 }
 
 #[test]
-fn ticks_take_time_from_whoever_runs() {
+fn ticks_take_time_from_the_current_task() {
     // At 1000 Hz ticks of 10 µs fall on 1 and 2 ms; a third would on 3 ms, but the work is done at 2.52. Work that ends on a tick is
     // done before it. What remains idle has no ticks: after the sleep until 10.5 the first is at 11 ms, on the very end.
     let costs = Costs { tick: micros(10), ..Costs::ideal() };
@@ -388,7 +388,7 @@ fn the_turnaround_counts_from_the_mark_until_that_task_has_done_its_steps() {
 
 #[test]
 fn a_run_that_begins_between_ticks_meets_the_first_one_earlier() {
-    // Two that compute share 6 ms (sysctl_sched_latency on one CPU), and a tick takes the CPU from who had more than 3 of them: the
+    // Two that compute share 6 ms (sysctl_sched_latency on one CPU), and a tick takes the CPU from a task that had more than 3 of them: the
     // tick at 4 ms, or, half a millisecond after a tick, the one at 3.5 ms.
     let hogs = workload(vec![task("hog", 2, Attributes::default(), vec![Step::Run(milliseconds(20))])]);
     for (phase, first) in [(0, 4_000), (500, 3_500)] {
@@ -408,7 +408,7 @@ fn finding_out_what_comes_next_takes_time() {
 
 #[test]
 fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
-    // In microseconds: connecting takes 40, taking a connection 9, writing 12, reading 2, going to sleep 1. The server finds nobody (1)
+    // In microseconds: connecting takes 40, taking a connection 9, writing 12, reading 2, going to sleep 1. The server finds no client (1)
     // and sleeps; the client connects (to 41).
     //  - Of equal priority, it goes on, writes and sleeps in its read (13, to 54); the server takes the connection (9), reads (2) and
     //    replies (12, to 77); the client reads (2).
@@ -431,7 +431,7 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
         assert_eq!((outcome.elapsed_ns, outcome.tasks[0].voluntary, outcome.messages), (end * 1000, sleeps, 2));
         assert_eq!(outcome.tasks[1].voluntary, 1);
     }
-    // Where nobody measured connections they cost what a stream socket does, and making them nothing: 1; 3, 1; 5, 3; 5.
+    // Where connections were not measured they cost what a stream socket does, and making them nothing: 1; 3, 1; 5, 3; 5.
     let costs = Costs { socket_write: micros(3), socket_read: micros(5), block: micros(1), ..Costs::ideal() };
     let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
     let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];

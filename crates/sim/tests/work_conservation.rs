@@ -87,9 +87,9 @@ proptest! {
         holds(&case, near)?;
     }
 
-    /// The same where tasks may run on some CPUs only, as long as each CPU is a group of its own (see below). A balancer that finds only tasks
-    /// that are bound leaves their CPU out and looks on (`LBF_ALL_PINNED`), but in longer and longer intervals; whoever may go is taken
-    /// as it waits, or pushed as it runs.
+    /// The same where tasks may run on some CPUs only, as long as each CPU is a group of its own (see below). A balancer that finds only
+    /// tasks that are bound leaves their CPU out and looks on (`LBF_ALL_PINNED`), but in longer and longer intervals; a task that may move
+    /// is taken as it waits, or pushed as it runs.
     #[test]
     fn affinity_does_not_keep_cpus_idle(case in case(true, (2u32..9).prop_map(Machine::ideal))) {
         let near = PINNED + tick(&case) + ATTEMPTS * attempt(&case);
@@ -97,14 +97,14 @@ proptest! {
     }
 }
 
-/// The kernel's limit: groups of CPUs are compared as a whole. Of one cache, CPU 0 idles beside four hogs that are bound to CPU 1: more tasks than
-/// CPUs, more of them runnable than 117 % of two CPUs' capacity (`group_is_overloaded`), and a load of 4 · 1024. The other one has 3 · 1024: two
-/// hogs on CPU 2 that may run on CPU 0, too, and one that is bound to CPU 3. An overloaded group takes nobody from one of less load
-/// (`find_busiest_group`). So CPU 0 runs the three that are bound to it, for 3 · 60 ms, and idles from then on.
+/// The kernel's limit: groups of CPUs are compared as a whole. Of one cache, CPU 0 idles beside four hogs that are bound to CPU 1: more
+/// tasks than CPUs, more of them runnable than 117 % of two CPUs' capacity (`group_is_overloaded`), and a load of 4 · 1024. The other one
+/// has 3 · 1024: two hogs on CPU 2 that may run on CPU 0, too, and one that is bound to CPU 3. An overloaded group takes no task from one
+/// of less load (`find_busiest_group`). So CPU 0 runs the three that are bound to it, for 3 · 60 ms, and idles from then on.
 #[test]
-fn an_idle_cpu_of_a_crowded_cache_takes_nobody_from_another_one() {
+fn an_idle_cpu_of_a_crowded_cache_takes_no_task_from_another_one() {
     let hogs = |name: &str, instances, affinity: &[u32], time| {
-        // Nobody is moved to where the first ones are.
+        // No task is moved to where the first ones are.
         let nice = if name == "first" { -20 } else { 0 };
         let attributes = Attributes { affinity: affinity.to_vec(), nice, ..Attributes::default() };
         task(name, instances, attributes, vec![Step::Run(milliseconds(time))])

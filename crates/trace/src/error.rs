@@ -1,4 +1,4 @@
-//! What can be wrong with a trace.
+//! Errors in traces.
 
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ pub enum TraceError {
         line: u64,
         /// The text found, cut to a readable length.
         found: String,
-        /// What should.
+        /// What was expected there.
         expected: String,
     },
     /// The recording lost events, so nothing can be concluded from it.
@@ -30,10 +30,10 @@ pub enum TraceError {
         packet: u64,
         /// The text found, cut to a readable length.
         found: String,
-        /// What should.
+        /// What was expected there.
         expected: String,
     },
-    /// A part that must be there is not.
+    /// A required part is missing.
     #[error("{what} is missing")]
     Missing {
         /// The part.

@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         digits.or_else(|| text.parse().ok()).ok_or_else(|| format!("a hexadecimal number in '{key}=0x'"))
     }
 
-    /// A number that says yes unless it is 0.
+    /// A flag: a number, false if it is 0.
     pub(crate) fn flag(&self, key: &str) -> Result<bool, String> {
         self.address(key).map(|value| value != 0)
     }

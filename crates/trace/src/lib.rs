@@ -1,4 +1,4 @@
-//! Trace formats: what real kernels recorded comes in, what happened in a run goes out.
+//! Trace formats: reads recordings of real kernels, writes the events of a run.
 //!
 //! In: the text of `trace-cmd report`, of `perf script` and of `/sys/kernel/tracing/trace` ([`Reader`]), plain or gzipped, Perfetto
 //! traces ([`open`]), and the snapshot of `/sys/kernel/debug/sched/debug` ([`Snapshot`]). Out: a Perfetto trace ([`write_perfetto`]) and ftrace text

@@ -1,4 +1,4 @@
-//! The `k_*` kprobes: what the fair class was told and what it saw.
+//! The `k_*` kprobes: arguments and state of the scheduler's functions as they are entered.
 
 use crate::fields::Pid;
 
@@ -307,7 +307,7 @@ pub enum Probe {
         pid: Pid,
         /// `ENQUEUE_*` flags.
         flags: u32,
-        /// What it stands at.
+        /// Its runtime and deadline.
         server: Server,
     },
     /// `k_dldeq`, `dequeue_task_dl`.
@@ -316,21 +316,21 @@ pub enum Probe {
         pid: Pid,
         /// `DEQUEUE_*` flags.
         flags: u32,
-        /// What it stands at.
+        /// Its runtime and deadline.
         server: Server,
     },
     /// `k_dlcur`, `update_curr_dl`.
     DlCharge {
         /// The running task.
         pid: Pid,
-        /// What it stands at before it is charged.
+        /// Its runtime and deadline before it is charged.
         server: Server,
     },
     /// `k_dlse`, `update_curr_dl_se` (6.12 on): a task's entity or the fair server's.
     DlEntityCharge {
         /// Whether it is a server's.
         is_server: bool,
-        /// What it stands at before it is charged.
+        /// Its runtime and deadline before it is charged.
         server: Server,
         /// What is charged, in nanoseconds.
         delta: i64,
@@ -341,7 +341,7 @@ pub enum Probe {
         pid: Pid,
         /// Whether it is a server's.
         is_server: bool,
-        /// What it stands at before.
+        /// Its runtime and deadline before.
         server: Server,
     },
     /// `k_dltimer`, `dl_task_timer`.
@@ -350,7 +350,7 @@ pub enum Probe {
         pid: Pid,
         /// Whether it is a server's.
         is_server: bool,
-        /// What it stands at before.
+        /// Its runtime and deadline before.
         server: Server,
     },
     /// `k_dlinact`, `inactive_task_timer`.
@@ -360,17 +360,17 @@ pub enum Probe {
     },
     /// `k_dlsrvon`, `dl_server_start`.
     ServerStart {
-        /// What it stands at before.
+        /// Its runtime and deadline before.
         server: Server,
     },
     /// `k_dlsrvoff`, `dl_server_stop`.
     ServerStop {
-        /// What it stands at before.
+        /// Its runtime and deadline before.
         server: Server,
     },
 }
 
-/// What a deadline entity stands at.
+/// The runtime and deadline of a deadline entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
     /// Runtime left, in nanoseconds; negative after an overrun.

@@ -136,7 +136,7 @@ pub struct TaskRef {
     pub priority: i32,
 }
 
-/// The state in which a task left its CPU, as far as the scheduler cares.
+/// The state in which a task is switched out, as far as the scheduler cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordState {
     /// `R` or `R+`: still runnable.
@@ -162,14 +162,14 @@ impl RecordState {
 pub enum RecordKind {
     /// `sched_switch`.
     Switch {
-        /// Who left the CPU.
+        /// The task switched out.
         previous: TaskRef,
-        /// In which state.
+        /// The state of the task switched out.
         state: RecordState,
-        /// Who came.
+        /// The task switched in.
         next: TaskRef,
     },
-    /// `sched_waking`: someone is about to wake `task`.
+    /// `sched_waking`: `task` is about to be woken.
     Waking {
         /// The task.
         task: TaskRef,
@@ -235,7 +235,7 @@ pub enum RecordKind {
     SetPriority {
         /// 0: a process, 1: a group, 2: a user.
         which: u32,
-        /// Whose; 0 for the caller's own.
+        /// Of which one; 0 for the caller's own.
         who: u32,
         /// The nice level asked for.
         nice: i32,

@@ -1,4 +1,4 @@
-//! What a run tells, kept within a page's memory.
+//! The events and decisions of a run, kept within a page's memory.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -9,7 +9,7 @@ use schedlab_sim::{Options, SimError, simulate};
 use crate::WebError;
 use crate::request::{Run, Window};
 
-/// Whose standings are kept.
+/// The tasks whose virtual time is kept.
 #[derive(Debug)]
 enum Wanted {
     All,
@@ -45,7 +45,7 @@ pub(crate) struct Wish {
     pub(crate) bandwidth: bool,
 }
 
-/// Takes what a run tells; with `EXPLAINS` its decisions too.
+/// A sink for a run's events; with `EXPLAINS` for its decisions too.
 #[derive(Debug)]
 pub(crate) struct Collector<'a, const EXPLAINS: bool> {
     pub(crate) events: Vec<Event>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a request, with its place in the text.
+//! Errors of a request, with their place in its text.
 
 use schedlab_model::ModelError;
 use schedlab_sim::SimError;
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use crate::message::Message;
 
-/// Why a request was refused or a run came to no end.
+/// Why a request was refused or a run did not finish.
 #[derive(Debug, Error)]
 pub enum WebError {
     /// The request or a part of it is no JSON of the expected form.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
-    /// The workload is wrong.
+    /// An error of the workload.
     #[error("{0}")]
     Workload(#[from] WorkloadError),
-    /// A noun is wrong in itself.
+    /// An invalid part of the request.
     #[error("{0}")]
     Model(#[from] ModelError),
-    /// The run was refused or came to no end.
+    /// The run was refused or did not finish.
     #[error("{0}")]
     Run(#[from] SimError),
     /// The recording cannot be read or followed.
@@ -56,7 +56,7 @@ impl WebError {
         }
     }
 
-    /// The message that tells it.
+    /// The error as a message.
     pub(crate) fn message(&self) -> Message {
         let place = self.place();
         Message::new(serde_json::json!({

@@ -34,8 +34,7 @@ use request::Request;
 
 pub use error::WebError;
 
-/// Answers a request. What is wrong with it is told in the message's head as `error`, with `line` and `column` where the text has
-/// a place for it.
+/// Answers a request. An error is in the message's head as `error`, with `line` and `column` where the text has a place for it.
 pub fn answer(request: &[u8]) -> Vec<u8> {
     let answered = serde_json::from_slice(request).map_err(WebError::from).and_then(dispatch);
     answered.unwrap_or_else(|error| error.message()).into_bytes()

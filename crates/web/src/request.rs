@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The requests of the live page.
 
 use std::collections::BTreeMap;
 
@@ -58,13 +58,13 @@ pub struct Run {
     /// Seed of every random stream.
     #[serde(default = "one")]
     pub seed: u64,
-    /// The tasks, by number, whose standing is asked for; all if the list is absent, none if it is empty.
+    /// The tasks, by number, whose virtual time is asked for; all if the list is absent, none if it is empty.
     #[serde(default = "none")]
     pub standings: Option<Vec<u32>>,
     /// Whether the single events are wanted besides the timeline that is made of them.
     #[serde(default)]
     pub events: bool,
-    /// Whether the timeline is wanted; without it the answer is what the run came to.
+    /// Whether the timeline is wanted; without it the answer is the run's outcome.
     #[serde(default = "yes")]
     pub drawn: bool,
     /// The most events that a run may have.
@@ -102,7 +102,7 @@ pub struct Recording {
     pub ours: bool,
 }
 
-/// A workload and what the page changes of it.
+/// A workload and the page's changes of it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Setup {
     /// Where the workload comes from.
@@ -131,7 +131,7 @@ pub enum Source {
     Text(String),
 }
 
-/// How a task is treated otherwise than its workload says.
+/// Changed attributes of a task.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Treatment {

@@ -1,4 +1,4 @@
-//! A simulated run: its timeline, what it came to, and where its tasks stood.
+//! A simulated run: its timeline, its outcome, and its tasks' virtual time.
 
 use schedlab_model::{Event, EventKind, Outcome, Policy, Standing, TaskId, TaskState};
 use schedlab_program::{Membership, Program, Template};
@@ -65,7 +65,7 @@ pub(crate) fn draw(message: &mut Message, timeline: &Timeline, kinds: usize, kin
     density.write(message, "task_density");
 }
 
-/// Adds where tasks stood.
+/// Adds the tasks' virtual time.
 pub(crate) fn write_standings(message: &mut Message, standings: &[Standing]) {
     message.f64s("standing_time", &standings.iter().map(|one| one.time.as_nanos() as f64).collect::<Vec<_>>());
     message.u32s("standing_task", &standings.iter().map(|one| one.task.0).collect::<Vec<_>>());

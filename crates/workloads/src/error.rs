@@ -1,4 +1,4 @@
-//! How a workload's text is refused.
+//! Errors in a workload's text.
 
 use thiserror::Error;
 
@@ -43,13 +43,13 @@ pub enum WorkloadError {
         /// What is wrong, and what is allowed.
         why: String,
     },
-    /// A text that is no JSON, or no workload.
-    #[error("no workload: {why}")]
+    /// A text that is not JSON, or not a workload.
+    #[error("not a workload: {why}")]
     Text {
         /// Where, what was found, and what was expected.
         why: String,
     },
-    /// Something that rt-app's language does not have.
+    /// An error in a file of rt-app's language, with its place.
     #[error("{place} (line {line}, column {column}): {why}")]
     RtApp {
         /// The keys that lead there.

@@ -151,7 +151,7 @@ impl Periodic {
                 break all;
             }
             if self.utilisation > 90 * u64::from(self.tasks) {
-                // Hardly any set would do; all the same is one that does.
+                // Hardly any drawn set qualifies; tasks that all have the same utilisation do.
                 break vec![self.utilisation as f64 / 100.0 / f64::from(self.tasks); self.tasks as usize];
             }
         };

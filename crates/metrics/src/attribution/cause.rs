@@ -34,7 +34,7 @@ pub enum Cause {
     Batch,
     /// A real-time task of higher priority runs, or any above a fair task. Margin: the difference of priorities, 0 above a fair task.
     RealtimeAbove,
-    /// A real-time task of the same priority runs, and is not over.
+    /// A real-time task of the same priority runs, and its round-robin slice is not over.
     RealtimePeer,
     /// A deadline task runs above a task of another class.
     DeadlineAbove,
@@ -64,9 +64,9 @@ pub enum Cause {
     Balance(BalanceRule),
     /// Another CPU idled and has not balanced since.
     AwaitingBalance,
-    /// The CPU is told to reschedule and has not switched yet: interrupts off, leaving the kernel, the pass of the scheduler.
+    /// The CPU is marked for rescheduling and has not switched yet: interrupts off, leaving the kernel, the pass of the scheduler.
     Rescheduling,
-    /// The CPU is told to reschedule lazily (PREEMPT_LAZY): the running task goes on until it returns to user space, or the next tick.
+    /// The CPU is marked for lazy rescheduling (PREEMPT_LAZY): the running task goes on until it returns to user space, or the next tick.
     LazyRescheduling,
     /// The CPU was idle and is on its way to the switch.
     IdleExit,
@@ -123,7 +123,7 @@ impl Cause {
         matches!(self, Self::WakeupGranularity | Self::LaterVruntime | Self::LaterDeadline | Self::NotEligible)
     }
 
-    /// Whether it tells of the task that runs meanwhile.
+    /// Whether the cause is about the task that runs meanwhile.
     pub const fn is_behind(self) -> bool {
         !matches!(
             self,

@@ -60,7 +60,7 @@ struct TaskRecord {
     allowed: Vec<u32>,
     /// How its CPU was chosen when it was last woken.
     selected: Option<SelectRule>,
-    /// What a wakeup decided before the task is told to be runnable.
+    /// What a wakeup decided before the task's wake-up event.
     woken: Option<(CpuId, Held)>,
     held: Held,
     /// What keeps it from a CPU that idles.
@@ -97,7 +97,7 @@ struct Picked {
 struct CpuRecord {
     current: TaskId,
     waiting: Vec<TaskId>,
-    /// Since when it is told to reschedule, and whether lazily.
+    /// Since when it is marked for rescheduling, and whether lazily.
     marked: Option<(Time, bool)>,
     pick: Option<Picked>,
     /// Groups whose quota is used up here.
@@ -157,7 +157,7 @@ pub struct Attribution {
     groups: TaskGroups,
     /// Real-time tasks are throttled; else the fair server runs in their place.
     rt_throttling: bool,
-    /// Fair tasks are told to reschedule lazily.
+    /// Fair tasks are marked for rescheduling lazily.
     lazy: bool,
     /// How many CPUs are free; kept where there are several.
     free: usize,
@@ -370,7 +370,7 @@ impl Attribution {
         for other in waiting.iter().copied() {
             if other == task {
                 if let Some((marked, lazily)) = marked {
-                    // It waited for the switch alone, since the CPU was told.
+                    // It waited for the switch alone, since the CPU was marked for rescheduling.
                     let since = self.tasks[other.index()].wait.as_ref().map_or(now, |wait| wait.since);
                     let running = self.cpus[cpu.index()].current;
                     self.hold(other, switching(running, lazily), running, since.max(marked));
@@ -417,7 +417,7 @@ impl Attribution {
         if self.is_waiting_on(woken, cpu) {
             let record = &mut self.tasks[woken.index()];
             match &record.wait {
-                // A recording tells of the wake-up before it tells what that decided.
+                // A recording has the wake-up before the decision on it.
                 Some(wait) if wait.since == wait.began && record.held.verdict.cause == Cause::Unknown => {
                     record.held = held
                 }
@@ -428,7 +428,7 @@ impl Attribution {
         }
     }
 
-    /// A CPU is told to reschedule; one that is told so lazily may be told so at once later.
+    /// A CPU is marked for rescheduling; a lazy mark may be followed by an immediate one.
     fn mark(&mut self, cpu: CpuId, lazily: bool, now: Time) {
         let marked = self.cpus[cpu.index()].marked.get_or_insert((now, lazily));
         marked.1 &= lazily;
@@ -484,7 +484,7 @@ impl Attribution {
         self.change(cpu, |record| record.waiting.push(task), now);
         let record = &mut self.tasks[task.index()];
         (record.phase, record.cpu) = (Phase::Waiting, cpu);
-        // One about another CPU is of a migration that is still to be told.
+        // A decision about another CPU belongs to a migration whose event is still to come.
         let told = record.woken.take_if(|(on, _)| *on == cpu).map(|(_, held)| held);
         let queue = &self.cpus[cpu.index()];
         let current = queue.current;

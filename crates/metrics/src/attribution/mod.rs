@@ -4,12 +4,12 @@
 //! about it is made: from then on the new decision's rule accounts for it. The order in which causes are asked:
 //!
 //! 1. The task's group is throttled: its quota.
-//! 2. The CPU was told to reschedule, and the task is the one that then comes: rescheduling latency.
+//! 2. The CPU was marked for rescheduling, and the task is the next one there: rescheduling latency.
 //! 3. Another CPU on which the task may run idles: CPU selection, or what the idle CPU's balancing last decided.
 //! 4. The last decision about the task on its CPU: the pick that passed it over, the wakeup that did not preempt, the tick after which the
 //!    running task went on.
 //!
-//! What a switch costs is the time of the task that comes: `sched_switch` is told before it, and the wait ends there.
+//! The cost of a switch is time of the task that is switched in: `sched_switch` comes before it, and the wait ends there.
 
 mod cause;
 mod fold;

@@ -1,4 +1,4 @@
-//! What the waits of a run come to: by task, by cause, and the worst of them one by one.
+//! A summary of a run's waits: by task, by cause, and the longest of them one by one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ pub struct TaskWaits {
 pub struct CauseShare {
     /// The cause.
     pub cause: Cause,
-    /// The same for people.
+    /// The cause in words.
     pub text: String,
     /// Which kind of task ran meanwhile; of a quota whose it is.
     pub behind: Option<String>,
@@ -110,7 +110,7 @@ pub struct WorstWait {
 pub struct NamedSpan {
     /// Its cause.
     pub cause: Cause,
-    /// The same for people.
+    /// The cause in words.
     pub text: String,
     /// The task that ran meanwhile; of a quota the group.
     pub behind: Option<String>,

@@ -1,4 +1,4 @@
-//! The knob table: every scheduler setting by its one name, with unit, range, defaults by release, scaling and place.
+//! The knob table: every scheduler setting by its one name, with unit, range, defaults by release, scaling and file.
 //!
 //! Sources: `kernel/sysctl.c` and `kernel/sched_fair.c` (2.6.24), `kernel/sysctl.c` (5.10), `kernel/sched/{debug,fair,rt,core}.c` (6.1 on).
 
@@ -100,7 +100,7 @@ pub struct Knob {
     pub kind: KnobKind,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// What took its place in kernels without it, or since when it exists.
+    /// What replaces the knob in kernels without it, or since when it exists.
     pub instead: &'static str,
     /// Whether the simulator acts on it.
     pub simulated: bool,
@@ -212,7 +212,7 @@ mod unlimited {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
         match String::deserialize(deserializer)?.as_str() {
             "unlimited" | "-1" => Ok(()),
-            other => Err(D::Error::custom(format!("'{other}' is no knob value"))),
+            other => Err(D::Error::custom(format!("'{other}' is not a knob value"))),
         }
     }
 }
@@ -289,7 +289,7 @@ pub const KNOBS: &[Knob] = &[
     Knob {
         name: "base_slice",
         kind: time(GRANULARITY, SECOND),
-        summary: "the slice of a task that asked for none of its own (EEVDF)",
+        summary: "the slice of a task that did not ask for one (EEVDF)",
         instead: "CFS kernels (before 6.6) have latency and min_granularity in its place",
         simulated: true,
         setting: |series| match series {

@@ -215,7 +215,7 @@ impl fmt::Display for PlaceRule {
         match self {
             Self::SleeperCredit(credit) => write!(formatter, "{} before min_vruntime (sleeper credit)", Span(*credit)),
             Self::WhereItLeft(after) => {
-                write!(formatter, "where it left, {} later than with full sleeper credit", Span(*after))
+                write!(formatter, "at its old vruntime, {} later than with full sleeper credit", Span(*after))
             }
             Self::StartDebit(debit) => write!(formatter, "{} after min_vruntime (START_DEBIT)", Span(*debit)),
             Self::MinVruntime => formatter.write_str("at min_vruntime"),
@@ -273,7 +273,7 @@ impl fmt::Display for SelectRule {
 impl fmt::Display for NewidleRule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Found => formatter.write_str("a task was pulled or came"),
+            Self::Found => formatter.write_str("a task was pulled or queued"),
             Self::NothingToPull => formatter.write_str("no task could be pulled"),
             Self::NotOverloaded => formatter.write_str("no CPU has more than one task"),
             Self::TooShort { avg_idle, cost } => {

@@ -45,7 +45,7 @@ impl Series {
     pub const ALL: [Self; 7] =
         [Self::V2_6_24, Self::V5_10, Self::V6_1, Self::V6_12, Self::V6_18, Self::V7_2, Self::V7_3];
 
-    /// The newest release of the series that was read when its rules were written: what `6.1` alone stands for.
+    /// The newest release of the series that was read when its rules were written: what `6.1` alone means.
     pub const fn newest_known(self) -> Release {
         match self {
             Self::V2_6_24 => Release::new(2, 6, 24),
@@ -114,7 +114,7 @@ impl Release {
     /// Reads what `uname -r` prints, of an unknown series too: the nearest known series then stands in, as with a leading `~`.
     ///
     /// # Errors
-    /// [`ModelError::Release`] for text that is no kernel release, and for one older than every known series.
+    /// [`ModelError::Release`] for text that is not a kernel release, and for one older than every known series.
     pub fn or_nearest(text: &str) -> Result<Self, ModelError> {
         read(text, text.strip_prefix('~').unwrap_or(text))
     }

@@ -13,7 +13,7 @@ impl RuleSet {
     /// structure that is switched too.
     ///
     /// # Errors
-    /// [`ModelError::Rule`] for an unknown rule, a fact, and a rule whose structure is not there.
+    /// [`ModelError::Rule`] for an unknown rule, a fact, and a rule whose structure the release does not have.
     ///
     /// ```
     /// use schedlab_model::RuleSet;
@@ -37,7 +37,7 @@ impl RuleSet {
             let has = |name: &&&str| set.get(name) == Some(true);
             let said = |why: String| Err(ModelError::Rule { name: row.name.to_owned(), why });
             if let Some(missing) = row.requires.iter().find(|name| !has(name)) {
-                return said(format!("it is part of '{missing}', which {release} has not: add {missing}=on"));
+                return said(format!("it is part of '{missing}', which {release} does not have: add {missing}=on"));
             }
             if let Some(present) = row.excludes.iter().find(has) {
                 return said(format!("'{present}', which {release} has, took its place: add {present}=off"));
@@ -94,7 +94,7 @@ fn row(name: &str) -> Result<&'static Row, ModelError> {
             let words: Vec<&str> = name.split('_').filter(|word| word.len() > 3).collect();
             let like = |row: &&Row| row.kind != RowKind::Fact && words.iter().any(|word| row.name.contains(word));
             let near: Vec<&str> = RuleSet::ROWS.iter().filter(like).map(|row| row.name).take(4).collect();
-            let near = if near.is_empty() { String::new() } else { format!("; like it: {}", near.join(", ")) };
+            let near = if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) };
             Err(said(format!("there is no such rule{near}; 'schedlab kernels rules RELEASE' lists them")))
         }
         Some(row) if row.kind == RowKind::Fact => {
@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (release, name, on, said) in [
-            ("6.1", "protects_for_time", true, "part of 'eevdf', which 6.1.192 has not: add eevdf=on"),
+            ("6.1", "protects_for_time", true, "part of 'eevdf', which 6.1.192 does not have: add eevdf=on"),
             ("6.12", "alt_period", true, "'eevdf', which 6.12.95 has, took its place: add eevdf=off"),
             ("6.12", "wide_weights", false, "fact of a kernel"),
-            ("6.12", "yield_forfeit", true, "like it: yield_by_skip_buddy, yield_forfeits"),
+            ("6.12", "yield_forfeit", true, "similar: yield_by_skip_buddy, yield_forfeits"),
         ] {
             let error = switched(release, &[(name, on)]).unwrap_err();
             assert!(error.contains(said), "{release} {name}: {error}");

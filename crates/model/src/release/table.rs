@@ -5,7 +5,7 @@ use crate::Release;
 /// How a row may be switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowKind {
-    /// A rule of its own: may be switched on or off alone.
+    /// An independent rule: may be switched on or off alone.
     Flag,
     /// A rule that others build on: switched with all that require it.
     Structure,

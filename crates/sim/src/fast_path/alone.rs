@@ -17,11 +17,11 @@ const WORTH_WHILE: u64 = 3;
 const BALANCES: u64 = 0;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// As a tick comes: has each CPU whose tasks all compute do its ticks alone, up to an instant that none of them gets to in any other way. True if
-    /// any did; who is first is to be asked anew then.
+    /// When a tick is due: each CPU whose tasks all compute does its ticks alone, up to an instant before which none of its tasks has
+    /// another event. True if any CPU did; the caller then has to look up anew which event is first.
     ///
-    /// Nobody can tell: no CPU reads what another one's ticks leave before load is balanced, and where somebody listens, or a tick or a switch
-    /// takes time, it is not done.
+    /// The outcome is the same: no CPU reads what another one's ticks leave before load is balanced. It is not done where the sink listens,
+    /// or where a tick or a switch costs time.
     #[inline(never)]
     pub(super) fn flat_alone(&mut self) -> bool {
         if S::LISTENS || !self.prices.are_free() || self.sched.rules().eevdf {
@@ -85,7 +85,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !tasks[record.current as usize].computes() {
             return self.now;
         }
-        // Each switch comes with another tick, and whoever comes is the first of those that wait.
+        // Each switch comes with another tick, and the next task is the first of those that wait.
         let comers = (horizon - self.now) / self.period + 1;
         let waiting = self.sched.cfs_rq(cpu).timeline.iter().take(comers as usize);
         let left = waiting.map(|entity| {
@@ -114,7 +114,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 }
 
-/// The books of a CPU that goes on alone. Who has it is written down at the end.
+/// The books of a CPU that goes on alone. Its current task is recorded at the end.
 struct Alone<'a> {
     tasks: &'a mut [Task],
     record: &'a mut Cpu,

@@ -10,7 +10,7 @@ use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The end of a computation, the sleep that follows it if one does, and the switch to whoever comes then: [`Engine::operate`].
+    /// The end of a computation, the sleep that follows it if one does, and the switch to the next task: [`Engine::operate`].
     #[inline(always)]
     pub(super) fn flat_completion<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let record = known!(self.arena.cpus[cpu as usize]);
@@ -20,7 +20,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.flat_completed::<FREE, EEVDF>(cpu)
     }
 
-    /// The same where ticks are to be made up for.
+    /// [`Self::flat_completion`] where skipped ticks are to be made up for.
     #[inline(never)]
     fn flat_completion_after_ticks<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         self.catch_up(cpu);
@@ -32,12 +32,12 @@ impl<S: EventSink> Engine<'_, S> {
         self.flat_completed::<FREE, EEVDF>(cpu)
     }
 
-    /// The same where no tick is.
+    /// [`Self::flat_completion`] where no tick is to be made up for.
     #[inline(always)]
     fn flat_completed<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let arena = &mut self.arena;
         let record = known!(mut arena.cpus[cpu as usize]);
-        // Where nothing costs anything, a CPU that is told to go goes at that instant, and so knows of it.
+        // Where nothing costs anything, a CPU with `need_resched` schedules at that instant, so that `resched_at` is set.
         debug_assert!(!FREE || record.resched_at != NEVER || !self.sched.need_resched(CpuId(cpu)));
         if (!FREE || record.resched_at != NEVER) && self.sched.need_resched(CpuId(cpu)) {
             return self.completed(cpu);
@@ -60,7 +60,7 @@ impl<S: EventSink> Engine<'_, S> {
         let time = match left.cursor.next_sleep(self.program) {
             Ok(time) => time,
             Err(other) => {
-                // It was fetched, but nobody looked at it yet.
+                // It was fetched, but is not planned yet.
                 (left.op, left.stage) = (other, Stage::Retry);
                 self.count_operation()?;
                 return self.operate(cpu, false);
@@ -70,7 +70,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !FREE {
             return self.flat_go_to_sleep(cpu, task, time.as_nanos());
         }
-        // Neither is counted: time passed for the first, and who sleeps for no time counts what it does then.
+        // Neither is counted: time passed for the first, and a task that sleeps for no time counts what it does then.
         self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos())
     }
 
@@ -140,7 +140,7 @@ impl<S: EventSink> Engine<'_, S> {
             arena.agenda.set(cpu, Key::NEVER);
             self.settle_moves(cpu);
             if !FREE {
-                // Nobody pays for looking.
+                // No task pays for the CPUs that were looked at.
                 self.sched.take_looked_at();
             }
             self.tell_switch(cpu, task_id(task), state, next);

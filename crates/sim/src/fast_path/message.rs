@@ -1,4 +1,4 @@
-//! Messages on flat queues that are written or read while nobody waits at either end of their channel.
+//! Messages on flat queues that are written or read while no task waits at either end of their channel.
 
 use schedlab_model::{CpuId, EventSink};
 
@@ -7,8 +7,8 @@ use crate::engine::Engine;
 use crate::event_queue::NEVER;
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The end of a transfer, which has this `effect`, and the beginning of the task's next operation: [`Engine::operate`] of a task that is not told to
-    /// go. Nobody is woken, so that nobody is told to go by it either, and nothing but what the CPU does next is to be written down.
+    /// The end of a transfer, which has this `effect`, and the beginning of the task's next operation: [`Engine::operate`] of a task
+    /// without `need_resched`. As no task is woken, no CPU has to reschedule either, and only what this CPU does next is to be recorded.
     #[inline(always)]
     pub(super) fn flat_transfer(
         &mut self,

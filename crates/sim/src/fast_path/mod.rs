@@ -80,8 +80,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)), nor need be asked each time. `EEVDF`: which rules
-    /// are followed, likewise.
+    /// `FREE`: nothing costs anything ([`Prices::are_free`](crate::price::Prices::are_free)). `EEVDF`: which rules are followed. Both are
+    /// known for the whole run, so that they need not be checked for each event.
     #[inline(never)]
     fn flat_events<const FREE: bool, const EEVDF: bool>(&mut self) -> Result<(), SimError> {
         loop {
@@ -167,7 +167,7 @@ impl<S: EventSink> Engine<'_, S> {
         end
     }
 
-    /// Somebody else has the CPU, or nobody: a switch is told and counted.
+    /// A switch to another task or to idle is emitted and counted.
     #[inline(always)]
     fn tell_switch(&mut self, cpu: u32, previous: TaskId, state: TaskState, next: TaskId) {
         self.emit(cpu, EventKind::Switch { previous, state, next });
@@ -200,7 +200,7 @@ impl<S: EventSink> Engine<'_, S> {
         known!(mut arena.cpus[cpu as usize]).current = task;
     }
 
-    /// A CPU that idled takes whoever woke: [`Engine::rescheduled`].
+    /// An idle CPU switches to the woken task: [`Engine::rescheduled`].
     fn flat_begin<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let now = self.now;
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(now)));
@@ -220,7 +220,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.resume::<FREE, true>(cpu, next.0)
     }
 
-    /// A CPU's task was told to go by somebody who woke: [`Engine::rescheduled`].
+    /// A wake-up has set `need_resched` on a CPU: [`Engine::rescheduled`].
     fn flat_rescheduled<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         if self.arena.cpus[cpu as usize].current == NONE {
             return self.flat_begin::<FREE>(cpu);
@@ -231,7 +231,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.flat_switched::<FREE>(cpu, previous, next, looked_at)
     }
 
-    /// What follows as a CPU scheduled whose task is still runnable; who comes pays for CPUs that were `looked_at`.
+    /// What follows when a CPU has scheduled and its previous task is still runnable; the next task pays for CPUs that were `looked_at`.
     #[inline(always)]
     fn flat_switched<const FREE: bool>(
         &mut self,
@@ -267,7 +267,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.flat_come(cpu, next.0);
             return self.resume::<FREE, true>(cpu, next.0);
         }
-        // As `flat_come` and `resume` do it where a switch costs nothing, in the midst of an operation.
+        // As `flat_come` and `resume` do it where a switch costs nothing, during an operation.
         comer.account.end_wait(now);
         comer.takes(next.0, record);
         record.end = now.saturating_add(if FREE { comer.due_free() } else { record.takes_up(now, comer, prices) });
@@ -281,8 +281,8 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A tick, with those that were put off before it, and the switch to another task if it comes to that.
     ///
-    /// Ticks to come that will not act are put off at once, and not only once the first of them is due: nobody asks about a queue that
-    /// changes in between ([`Engine::touch`] looks at them anew).
+    /// Ticks to come that will not act are put off at once, and not only once the first of them is due: if the queue changes in between,
+    /// [`Engine::touch`] looks at them anew.
     #[inline(always)]
     fn flat_tick<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let record = &mut self.arena.cpus[cpu as usize];
@@ -342,7 +342,7 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(())
     }
 
-    /// [`Engine::operate`] of a task that is back on its CPU, mostly in the midst of an operation.
+    /// [`Engine::operate`] of a task that is switched in again, mostly during an operation.
     #[inline(always)]
     fn resume<const FREE: bool, const EEVDF: bool>(&mut self, cpu: u32, task: u32) -> Result<(), SimError> {
         let (now, arena) = (self.now, &mut self.arena);
@@ -385,7 +385,7 @@ impl Task {
         let time = match self.cursor.next_run(program) {
             Ok(time) => time,
             Err(other) => {
-                // It was fetched, but nobody looked at it yet.
+                // It was fetched, but is not planned yet.
                 (self.op, self.stage) = (other, Stage::Retry);
                 return false;
             }

@@ -54,7 +54,7 @@ impl<S: EventSink> Engine<'_, S> {
         let alone = self.arena.timers.first().min(first) > Key::at(now, Kind::Schedule);
         let at_once = (FREE || self.prices.at_once()) && alone;
         if !FREE && self.prices.lingering > 0 {
-            woken.lingered = self.sched.entity(task_id(task)).sched_delayed;
+            woken.was_delayed = self.sched.entity(task_id(task)).sched_delayed;
         }
         let runs = self.sched.flat_wake::<EEVDF, FREE>(wakeup, at_once);
         tell(
@@ -117,7 +117,7 @@ impl<S: EventSink> Engine<'_, S> {
         let target = wakeup.cpu().0;
         self.touch(target);
         if !FREE {
-            self.notice_lingering(task);
+            self.note_delayed_dequeue(task);
         }
         self.sched.flat_wake_later::<EEVDF>(wakeup);
         self.emit(home, EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) });
@@ -143,13 +143,13 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
         let cost = cost + self.interrupt_alone(home);
-        // Where nothing is billed and nobody came, the interrupted CPU goes on as it did.
+        // Where nothing is billed and no task was queued here, the interrupted CPU goes on as it did.
         if (cost > 0 || target == home) && known!(self.arena.cpus[home as usize]).current != NONE {
             self.flat_interrupted(home, cost);
         }
     }
 
-    /// [`Engine::interrupted`], where mostly nobody is to go.
+    /// [`Engine::interrupted`], after which the current task mostly goes on.
     #[inline(always)]
     fn flat_interrupted(&mut self, cpu: u32, cost: u64) {
         self.catch_up(cpu);
@@ -162,7 +162,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.agenda.set(cpu, self.key_or_hrtick(cpu, key));
     }
 
-    /// What the interrupt that has woken a task on an idle CPU is followed by there: [`Engine::pay_wakeup`]. Nobody pays, as it interrupts nobody.
+    /// What follows on an idle CPU after the interrupt that has woken a task there: [`Engine::pay_wakeup`]. No task pays, as none is
+    /// interrupted.
     #[inline(always)]
     fn flat_rouse(&mut self, cpu: u32) {
         let late = self.prices.wakeup + self.tick_restart(cpu);

@@ -1,7 +1,7 @@
 //! What the averages of load alone take: the floor under the scenarios, as nothing in them may be approximated.
 //!
 //! The averages (PELT) that the rules bring up to date in a scenario, at the instants at which they do, and the engine's timers, without
-//! anything else: nobody is chosen, placed or charged. They are the functions that the rules call, so a faster one lowers the floor too.
+//! anything else: no task is picked, placed or charged. They are the functions that the rules call, so a faster one lowers the floor too.
 
 use std::hint::black_box;
 
@@ -25,8 +25,8 @@ fn attached() -> SchedAvg {
     SchedAvg { last_update_time: ORIGIN, ..SchedAvg::default() }
 }
 
-/// CPU-bound tasks that take turns: on each CPU, `ticks` ticks for the queue and whoever runs, and at the end of each `slice` of so many a switch, for
-/// which the next one's averages are told that it waited. How many switches.
+/// CPU-bound tasks that take turns: on each CPU, `ticks` ticks for the queue and the current task, and at the end of each `slice` of so
+/// many a switch, for which the next task's averages record that it waited. Returns the number of switches.
 pub(super) fn floor_of_hogs(tasks: u32, cpus: u32, ticks: u64, slice: u32) -> u64 {
     let slice = u64::from(slice);
     let each = (tasks / cpus) as usize;
@@ -64,7 +64,7 @@ pub(super) fn floor_of_pairs(tasks: u32, cpus: u32, count: u64, mean: Time, run:
         let now = timers.first().time();
         let task = timers.pop();
         let (queue, own) = (&mut queues[(task % cpus) as usize], &mut own[task as usize]);
-        // Nobody is on the CPU, or it would take more to know.
+        // It begins once the last run on this CPU is over.
         let began = queue.last_update_time.max(ORIGIN + now);
         if own.age(began) {
             own.update_avg(WEIGHT);

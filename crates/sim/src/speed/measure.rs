@@ -24,7 +24,7 @@ pub struct Measured {
     pub cpu_ms: Option<f64>,
     /// How many runs.
     pub repeats: usize,
-    /// Pairs of a block and a wake-up in a second of real time, by the median; none where nobody blocks.
+    /// Pairs of a block and a wake-up in a second of real time, by the median; none where no task blocks.
     pub pairs_per_s: Option<f64>,
     /// Pairs in one run.
     pub pairs: u64,
@@ -50,8 +50,8 @@ pub struct Measured {
     pub peak_mib: Option<f64>,
 }
 
-/// Runs each scenario `repeats` times, in turn, so that a slow spell of the machine falls on all of them alike. `progress` is told of
-/// each run before it begins, and ends the measurement by saying false. `costs` are those of the typical scenarios.
+/// Runs each scenario `repeats` times, in turn, so that a slow spell of the machine falls on all of them alike. `progress` is called with
+/// the name of each run before it begins, and ends the measurement by returning false. `costs` are those of the typical scenarios.
 ///
 /// # Errors
 /// [`SimError`], as a run's; [`SimError::Cancelled`] where `progress` said so.

@@ -1,4 +1,4 @@
-//! When the timers of each CPU expire: whoever sets one that expires first of all has to set the CPU's clock device, too.
+//! When the timers of each CPU expire: a task that sets one that expires first of all has to program the CPU's clock device, too.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,8 @@ use crate::engine::Engine;
 #[derive(Debug, Default)]
 pub(crate) struct Expiries(Vec<Pending>);
 
-/// The timers of a CPU. Nobody asks which is first before one is set that expires with the next tick or sooner: until then they stand in no order.
+/// The timers of a CPU. Until one is set that expires with the next tick or sooner, no caller needs to know which is first, and they are
+/// kept in no order.
 #[derive(Debug, Default)]
 struct Pending {
     ordered: BinaryHeap<Reverse<u64>>,
@@ -22,7 +23,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Sets one that is due then, of which nobody asks whether it is the first. O(1) on average.
+    /// Sets one that is due then, without finding out whether it is the first. O(1) on average.
     #[inline(always)]
     fn push(&mut self, due: u64, now: u64) {
         if self.later.len() >= self.most {
@@ -77,7 +78,7 @@ impl<S: EventSink> Engine<'_, S> {
         if pending.push_first(due, self.now) { self.prices.next_timer } else { 0 }
     }
 
-    /// What it takes a task to ask to sleep until a time, which may have passed.
+    /// The time that it costs a task to ask to sleep until a time, which may have passed.
     pub(crate) fn priced_until(&mut self, task: u32, due: u64) -> u64 {
         if due <= self.now {
             return self.prices.system_call;
@@ -107,9 +108,10 @@ mod tests {
     }
 
     proptest! {
-        /// As a sorted set of all that was ever set tells it, however many there are of which nobody asks.
+        /// The answers are those of a sorted set of all timers that were ever set, however many are set without a question whether they are
+        /// first.
         #[test]
-        fn what_nobody_asked_about_counts_too(
+        fn timers_set_without_a_question_count_too(
             steps in prop::collection::vec((0u64..300, 1u64..2_000, prop::bool::weighted(0.2)), 1..400),
         ) {
             let (mut pending, mut all, mut now) = (Pending::default(), BTreeSet::new(), 0);

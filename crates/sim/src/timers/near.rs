@@ -78,7 +78,7 @@ impl Near {
         self.first
     }
 
-    /// Whose the first one is, of those that there are; anybody where there is none.
+    /// The task of the first timer; any task where there is no timer.
     #[inline(always)]
     pub(super) const fn first_task(&self) -> u32 {
         task_of(self.first_timer)

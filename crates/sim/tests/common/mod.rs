@@ -66,7 +66,7 @@ pub fn some_costs() -> Costs {
     }
 }
 
-/// Nothing lies between a wake-up on an idle CPU and the switch to whoever was woken.
+/// Whether nothing lies between a wake-up on an idle CPU and the switch to the woken task.
 pub fn leave_idle_at_once(costs: &Costs) -> bool {
     [costs.idle_exit, costs.tick_restart, costs.wakeup, costs.wakeup_remote, costs.ipi_idle, costs.schedule]
         == [Time::ZERO; 6]
@@ -136,7 +136,7 @@ pub fn micros(count: u64) -> Time {
     Time::from_micros(count)
 }
 
-/// The switches: when (in microseconds), on which CPU, who comes.
+/// The switches: when (in microseconds), on which CPU, to which task.
 pub fn switches(events: &[Event]) -> Vec<(u64, u32, u32)> {
     let switch = |event: &Event| match event.kind {
         EventKind::Switch { next, .. } => Some((event.time.as_nanos() / 1000, event.cpu.0, next.0)),

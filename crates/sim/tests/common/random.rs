@@ -21,13 +21,13 @@ pub struct Case {
 impl Case {
     /// For how many nanoseconds a CPU may idle beside work that it may do; none where the kernel gives no bound.
     ///
-    /// Without the kernel's balancing (2.6.24, one CPU) only while it leaves idle. With it the first tick of a busy CPU finds the
-    /// waiting task, once an idle CPU's next balancing is due: that is at most twice the domain's weight in milliseconds away
-    /// (`max_interval`); or, where it has pulled a task, 16 times the weight, as it was busy then (`busy_factor`): if that task sleeps before a tick,
-    /// the CPU's tick counts as stopped all the time (`nohz_tick_stopped`), and nobody is told that it is due earlier (`needs_update`). A task that just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one
-    /// more, each of them a weight's milliseconds after the other, and each at a tick. A larger domain comes after the smaller.
-    /// Affinity and other classes can make it take any time. Between nodes a difference of two tasks is let be
-    /// (`adjust_numa_imbalance`): there it holds within each node.
+    /// Without the kernel's balancing (2.6.24, one CPU) only while it leaves idle. With it the first tick of a busy CPU finds the waiting
+    /// task, once an idle CPU's next balancing is due: that is at most twice the domain's weight in milliseconds away (`max_interval`); or,
+    /// where it has pulled a task, 16 times the weight, as it was busy then (`busy_factor`): if that task sleeps before a tick, the CPU's
+    /// tick counts as stopped all the time (`nohz_tick_stopped`), and the earlier due time is not taken over (`needs_update`). A task that
+    /// just ran may stay for as many attempts as `cache_nice_tries` (2 at most) allows and one more, each of them a weight's milliseconds
+    /// after the other, and each at a tick. A larger domain comes after the smaller. Affinity and other classes can make it take any time.
+    /// Between nodes a difference of two tasks is let be (`adjust_numa_imbalance`): there it holds within each node.
     pub fn patience(&self) -> Option<u64> {
         if self.scheduler.series() == Series::V2_6_24 || self.machine.cpus == 1 {
             return leave_idle_at_once(&self.machine.costs).then_some(0);

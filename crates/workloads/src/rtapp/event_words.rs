@@ -230,7 +230,7 @@ pub const EVENTS: &[Word] = &[
     beyond(event(
         "set",
         Form::Object(SET),
-        "Be treated by the scheduler in another way from now on, as a phase's keys say it.",
+        "Change the task's scheduling from now on, by the keys of a phase.",
         "`sched_setattr` and the like",
         "`sched_setattr` and the like",
     )),

@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Value {
-    /// A value that stands in no file.
+    /// A value that comes from no file.
     pub fn new(kind: Kind) -> Self {
         Self { kind, at: (0, 0) }
     }

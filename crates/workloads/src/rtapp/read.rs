@@ -265,7 +265,9 @@ fn task(name: &str, found: &Found<'_>, global: &Global) -> Result<Task, Fault> {
 fn has_none_of_its_own(fields: &Fields<'_>) -> Result<(), Fault> {
     for key in ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline", "cpus"] {
         if let Some(found) = fields.get(key) {
-            return Err(found.fault("a task that inherits this has none of its own: leave it out, or \"inherit\""));
+            return Err(
+                found.fault("a task that inherits takes this from its parent: leave out this key or \"inherit\"")
+            );
         }
     }
     Ok(())

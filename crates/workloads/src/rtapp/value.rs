@@ -171,7 +171,7 @@ impl<'a> Found<'a> {
                 return Err(found.fault(format!("there is no such key here; known: {}", names.join(", "))));
             }
             if entries[..index].iter().any(|(other, _)| other == key) {
-                return Err(found.fault("it is there twice"));
+                return Err(found.fault("the key is given twice"));
             }
         }
         for name in known.iter().filter_map(|name| name.strip_prefix('!')) {

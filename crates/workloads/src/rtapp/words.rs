@@ -127,7 +127,7 @@ pub const TASK: &[Word] = &[
         Form::Switch,
         "It was there before and is asleep at the start, in its first event: `sleep`, `timer` or `sem_wait`.",
     )),
-    beyond(word("steps", Form::Events, "Its events, once, with nothing around them; in the place of `phases`.")),
+    beyond(word("steps", Form::Events, "Its events, done once, in place of `phases`.")),
 ];
 
 /// What a phase may say besides.
@@ -167,7 +167,7 @@ const RESOURCE: &[Word] = &[
         "What it is. rt-app's own types need not be declared; channels, latches and files (extensions) must be.",
     ),
     beyond(word("name", Form::Text, "Its name where that is not the key.")),
-    word("target", Form::Text, "Has no effect (rt-app's neither)."),
+    word("target", Form::Text, "Has no effect (nor in rt-app)."),
     beyond(word("size", Form::Count(1, 1 << 40), "A file's bytes.")),
     beyond(word(
         "open",
@@ -217,7 +217,7 @@ const fn report(name: &'static str, meaning: &'static str) -> Word {
 /// What only rt-app's own reports need.
 pub(crate) const REPORT: [Word; 7] = [
     report("logdir", "Where rt-app writes its logs."),
-    report("log_basename", "How its logs are called."),
+    report("log_basename", "The names of its logs."),
     report("log_size", "How it keeps them."),
     report("ftrace", "What it writes to the kernel's trace."),
     report("gnuplot", "Whether it writes plots."),
@@ -227,7 +227,7 @@ pub(crate) const REPORT: [Word; 7] = [
 
 /// The whole file.
 pub const ROOT: &[Word] = &[
-    beyond(word("name", Form::Text, "What people call it; the file's name where nothing is said.")),
+    beyond(word("name", Form::Text, "The workload's name; the file's name where none is given.")),
     word("global", Form::Named(&[]), "What concerns all tasks."),
     word("resources", Form::Named(RESOURCE), "What tasks share."),
     word("tasks", Form::Named(&[]), "The tasks by name."),
