@@ -2,6 +2,9 @@
 
 import { exactTime, parseTime, span } from "./units.js";
 
+/** The page's element of a name. */
+export const at = (id) => document.getElementById(id);
+
 /** Makes an element. */
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

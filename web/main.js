@@ -3,19 +3,21 @@
 import { drawCurves, drawDelays } from "./charts.js";
 import { Completion } from "./completion.js";
 import { conceptOf, rendered } from "./concepts.js";
-import { choice, field, make, readKeys, slider, toggle, withKey } from "./controls.js";
+import { at, choice, make } from "./controls.js";
 import { Latest } from "./engine.js";
 import { command, perfetto, python, save, svg } from "./export.js";
 import { GALLERY } from "./gallery.js";
 import { AXIS_KEYS } from "./keys.js";
 import { LEFT, PALETTE, Timeline, prepare, running } from "./lanes.js";
 import { METRICS, SEEDS, compared, interval } from "./metrics.js";
+import { keepingFocus, keyControls, machineControls, sideControls, taskControls } from "./panels.js";
+import { follow } from "./pointer.js";
 import { Draws } from "./seeds.js";
 import { fresh, fromAddress, runRequest, setupRequest, toAddress } from "./state.js";
-import { change, moment, parseTime, span } from "./units.js";
+import { headline, numbers, sentences } from "./summary.js";
+import { moment } from "./units.js";
 import { Decisions, lastDecision, nextDecision, present, reason } from "./why.js";
 
-const at = (id) => document.getElementById(id);
 const DATA = JSON.parse(at("data").textContent);
 
 let state = null;
@@ -33,6 +35,12 @@ let serial = 0;
 const draws = new Draws();
 let drawn = null;
 const timeline = new Timeline(at("lanes"));
+/** What the panels read and call. */
+const page = {
+  get state() { return state; },
+  get tasks() { return tasks; },
+  catalogues, touched, refresh, costs: DATA.reference,
+};
 
 // ---- From the state to both runs ---------------------------------------------------------------------------------
 
@@ -120,8 +128,8 @@ function arrived() {
   legend();
   hybrids();
   drawn = null;
-  numbers();
-  summary();
+  showNumbers();
+  summarise();
   draw();
   if (timeline.cursor) why();
   window.drawn = performance.now();
@@ -211,30 +219,17 @@ function delayKind() {
   return kind === "" ? -1 : Number(kind);
 }
 
-function sum(run, name) {
-  return run.head.outcome.tasks.reduce((total, task) => total + task[name], 0);
+function showNumbers() {
+  at("numbers").replaceChildren(...numbers(runs, drawn, delayKind()));
 }
 
-function numbers() {
-  const kind = delayKind();
-  const cells = METRICS.map(([name, title, read, text]) => {
-    const [one, other] = ["a", "b"].map((side) => (runs[side] ? read(runs[side], kind) : null));
-    const over = drawn ? compared(...["a", "b"].map((side) => drawn[side].map((run) => read(run, kind))), text) : null;
-    const { a, b, words } = over ?? { a: one, b: other, words: change(one, other) };
-    const shown = (value) => (value === null || value === undefined ? "none" : text(value));
-    return make("div", { class: "metric", title }, make("dt", {}, name),
-      make("dd", {}, make("span", {}, "A ", make("b", {}, shown(a))), make("span", {}, "B ", make("b", {}, shown(b))), make("em", {}, words)));
-  });
-  const shares = (runs.a ?? runs.b).head.kinds.map((kind, place) => {
-    const part = (run) => {
-      const total = sum(run, "run_ns");
-      const own = run.head.outcome.tasks.reduce((time, task, number) => time + (run.arrays.task_kind[number] === place ? task.run_ns : 0), 0);
-      return total ? `${((100 * own) / total).toFixed(1)} %` : "0 %";
-    };
-    return make("div", { class: "metric", title: "Its part of the CPU time that all tasks used." }, make("dt", {}, `CPU of ${kind}`),
-      make("dd", {}, ...["a", "b"].filter((side) => runs[side]).map((side) => make("span", {}, `${side.toUpperCase()} `, make("b", {}, part(runs[side]))))));
-  });
-  at("numbers").replaceChildren(...cells, ...(shares.length > 1 && shares.length <= 4 ? shares : []));
+/** The sentence under the first view, the text for users of screen readers, and the notes. */
+function summarise() {
+  if (!runs.a || !runs.b) return;
+  at("headline").textContent = headline(runs, GALLERY.find((one) => one.id === state.entry));
+  at("summary").textContent = sentences(runs);
+  const notes = [...new Set([...(runs.a.head.text_notes ?? []), ...runs.a.head.outcome.notes, ...runs.b.head.outcome.notes])];
+  at("notes").replaceChildren(...notes.slice(0, 6).map((text) => make("li", {}, text)));
 }
 
 /** With the switch on: the medians over seeds in place of the single run's values. */
@@ -253,56 +248,7 @@ async function overSeeds() {
   const same = ["a", "b"].every((side) => found[side].every((run) => METRICS.every(([, , read]) => read(run, -1) === read(found[side][0], -1))));
   at("seed-state").textContent = same ? "every seed gives the same run: nothing here is drawn at random"
     : `medians of ${SEEDS} pairs of seeds, the change with its 95 % interval (sign test)`;
-  numbers();
-}
-
-/** The sentence under the first view, and the text for who reads with a screen reader. */
-function summary() {
-  if (!runs.a || !runs.b) return;
-  const words = [];
-  const longest = (run) => {
-    const found = run.head.outcome.tasks.map((task) => [task.max_delay_ns, task.name]).sort((one, other) => other[0] - one[0]);
-    return found[0];
-  };
-  const [a, b] = [longest(runs.a), longest(runs.b)];
-  const label = (side) => `${runs[side].head.label} (${runs[side].head.eevdf ? "EEVDF" : "CFS"})`;
-  at("headline").textContent = headline();
-  for (const [side, most] of [["a", a], ["b", b]]) {
-    const run = runs[side];
-    words.push(`${side.toUpperCase()} is Linux ${label(side)} on ${run.head.outcome.cpus} ${run.head.outcome.cpus === 1 ? "CPU" : "CPUs"}; the run lasts ${span(run.end)} and switches ${run.head.outcome.switches} times.`);
-    const top = run.head.outcome.tasks.map((task) => [task.run_ns, task.wait_ns, task.name]).sort((one, other) => other[0] - one[0]).slice(0, 8);
-    words.push(top.map(([ran, waited, name]) => `${name} ran for ${span(ran)} and waited for ${span(waited)}`).join("; ") + ".");
-    if (most) words.push(`The longest single wait is ${span(most[0])}, of ${most[1]}.`);
-  }
-  at("summary").textContent = words.join(" ");
-  const notes = [...new Set([...(runs.a.head.text_notes ?? []), ...runs.a.head.outcome.notes, ...runs.b.head.outcome.notes])];
-  at("notes").replaceChildren(...notes.slice(0, 6).map((text) => make("li", {}, text)));
-}
-
-/** What the gallery's entry compares, in a sentence that is true of the runs as they are. */
-function headline() {
-  const { replay } = runs.b.head;
-  if (replay) {
-    const picks = replay.report.decisions.pick;
-    return replay.differing ? `Our rules pick otherwise than the kernel ${replay.differing} times, marked in the strip.`
-      : `Our rules pick as the kernel did, each time: ${(picks.compared ?? picks.total ?? 0).toLocaleString("en")} picks compared.`;
-  }
-  const kinds = runs.a.head.kinds;
-  const [what, kind = kinds[0]] = (GALLERY.find((one) => one.id === state.entry)?.watch ?? "wait").split(" ");
-  const place = Math.max(kinds.indexOf(kind), 0);
-  if (what === "turnaround") return `The turnaround is ${span(runs.a.head.outcome.turnaround_ns)} in A and ${span(runs.b.head.outcome.turnaround_ns)} in B.`;
-  if (what === "share") {
-    const part = (run) => {
-      const own = run.head.outcome.tasks.reduce((time, task, number) => time + (run.arrays.task_kind[number] === place ? task.run_ns : 0), 0);
-      return `${((100 * own) / Math.max(run.end * run.head.outcome.cpus, 1)).toFixed(1)} %`;
-    };
-    return `${kinds[place]} runs for ${part(runs.a)} of the CPU time in A and for ${part(runs.b)} in B.`;
-  }
-  const wait = (run) => {
-    const longest = run.head.delays[place]?.max ?? 0;
-    return longest ? `waits for ${span(longest)} at the longest` : "never waits";
-  };
-  return `${kinds[place]} ${wait(runs.a)} in A and ${wait(runs.b)} in B.`;
+  showNumbers();
 }
 
 // ---- Why ---------------------------------------------------------------------------------------------------------
@@ -415,18 +361,6 @@ function touched() {
   refresh();
 }
 
-/** Makes controls anew and leaves the focus on the one that had it: who uses a keyboard goes on from there. */
-function keepingFocus(remake) {
-  const name = (one) => `${one.tagName} ${one.getAttribute("aria-label") ?? one.closest("label")?.textContent ?? one.textContent}`;
-  const section = (one) => one.closest("section > div")?.id;
-  const before = document.activeElement;
-  const [called, within] = [name(before), section(before)];
-  remake();
-  if (before.isConnected || !within) return;
-  const all = at(within).querySelectorAll("button, select, input, textarea, summary, [tabindex]");
-  [...all].find((one) => name(one) === called)?.focus();
-}
-
 function controls() {
   const builtin = state.workload.split(":")[0];
   const names = catalogues.a.workloads.map((one) => [one.name, one.name]);
@@ -438,38 +372,15 @@ function controls() {
     refresh(true);
   });
   at("workload").replaceChildren(make("div", { class: "row" }, list,
-    make("button", { type: "button", onclick: editFromWorkload }, "edit as JSON")), ...keyControls(builtin));
+    make("button", { type: "button", onclick: editFromWorkload }, "edit as JSON")), ...keyControls(page, builtin));
   at("editor-box").hidden = state.json === null;
   if (state.json !== null && at("editor").value !== state.json) at("editor").value = state.json;
   gutter();
-  at("machine").replaceChildren(machineControls());
-  taskControls();
-  for (const side of ["a", "b"]) sideControls(side);
+  at("machine").replaceChildren(machineControls(page));
+  at("tasks").replaceChildren(...taskControls(page));
+  for (const side of ["a", "b"]) at(`side-${side}`).replaceChildren(...sideControls(page, side));
   hybrids();
   caption();
-}
-
-function keyControls(name) {
-  if (state.json !== null) return [];
-  const builder = catalogues.a.workloads.find((one) => one.name === name);
-  if (!builder) return [];
-  const given = readKeys(state.workload);
-  return [make("p", { class: "hint" }, builder.summary), ...builder.keys.map((key) => {
-    const set = (text) => {
-      state.workload = withKey(state.workload, builder, key.name, text);
-      touched();
-    };
-    const text = given[key.name] ?? key.default;
-    if (key.kind === "switch") return toggle(key.name, key.summary, text === "1", key.name in given, (on) => set(on ? "1" : "0"));
-    const number = (value) => (key.kind === "time" ? parseTime(value) : Number(value));
-    if (key.kind === "bytes" || Number.isNaN(number(text))) {
-      return make("div", { class: "knob", title: `${key.summary}; ${key.allowed}` }, make("label", {}, key.name), field(key.name, text, key.allowed, set));
-    }
-    // A slider ends where a page still answers at once; the field takes what the workload allows.
-    const high = Math.min(key.high, Math.max(number(key.default) * 64, key.kind === "time" ? 1e9 : 64));
-    return slider({ label: key.name, title: `${key.summary}; ${key.allowed}`, kind: key.kind === "time" ? "time" : "count", low: Math.min(key.low, high),
-      high, value: key.name in given ? number(text) : undefined, normal: number(key.default), change: set });
-  })];
 }
 
 /** Puts the built-in workload's text into the editor. */
@@ -483,106 +394,6 @@ async function editFromWorkload() {
   at("editor-box").hidden = false;
   touched();
   refresh(true);
-}
-
-function machineControls() {
-  const set = (name, read = (text) => text) => (text) => {
-    state[name] = read(text);
-    touched();
-  };
-  return make("div", {},
-    slider({ label: "CPUs", title: "How many CPUs the machine has", kind: "count", low: 1, high: 64, value: state.cpus === 1 ? undefined : state.cpus, normal: 1,
-      change: (text) => { state.cpus = Number(text ?? 1); touched(); } }),
-    make("div", { class: "knob" }, make("label", {}, "topology"), field("topology", state.topology, "smt=2,llc=4", set("topology"))),
-    make("div", { class: "knob" }, make("label", {}, "costs"), choice("costs",
-      [["ideal: only work takes time", "ideal"], [`reference: ${DATA.reference}`, "reference"], ["linsched: the study's", "linsched"],
-      ...(state.machine ? [[`${state.costs}: the report's machine`, "report"]] : [])], state.machine ? "report" : state.costs, (name) => {
-        if (name !== "report") Object.assign(state, { costs: name, machine: "" });
-        touched();
-      })),
-    make("div", { class: "knob" }, make("label", {}, "ticks a second"), choice("ticks a second", ["100", "250", "300", "1000"].map((text) => [text, text]), String(state.hz), set("hz", Number))),
-    make("div", { class: "knob" }, make("label", {}, "seed"), field("seed", String(state.seed), "1", set("seed", (text) => Number(text) || 1))),
-    make("div", { class: "knob" }, make("label", {}, "ends after"), field("ends after", state.duration, "the workload's end", set("duration"))));
-}
-
-function taskControls() {
-  const rows = tasks.slice(0, 40).map((task) => {
-    const given = state.tasks[task.name] ?? {};
-    const set = (name) => (text) => {
-      const treatment = { ...state.tasks[task.name], [name]: text };
-      if (text === "") delete treatment[name];
-      state.tasks[task.name] = treatment;
-      touched();
-    };
-    return make("tr", {}, make("th", { scope: "row" }, task.name),
-      ...[["policy", task.policy], ["nice", task.nice], ["slice", task.slice ?? "default"], ["affinity", task.affinity.join(",") || "all"], ["group", task.group ?? "none"]]
-        .map(([name, normal]) => make("td", {}, field(`${name} of ${task.name}`, given[name], String(normal), set(name), "narrow"))));
-  });
-  const head = make("tr", {}, ...["task", "policy", "nice", "slice", "CPUs", "group"].map((text) => make("th", { scope: "col" }, text)));
-  const list = (name, hint) => make("div", { class: "knob" }, make("label", {}, name), field(name, state[name].join(" "), hint, (text) => {
-    state[name] = text.split(/\s+/).filter(Boolean);
-    touched();
-  }));
-  at("tasks").replaceChildren(make("div", { class: "wide", tabindex: 0, role: "group", "aria-label": "attributes of each task" }, make("table", {}, head, ...rows)),
-    list("groups", "/web:weight=300,tasks=2"), list("sessions", "tty1:tasks=1"));
-}
-
-function sideControls(side) {
-  const one = state[side];
-  const { knobs, rules, releases, eevdf } = catalogues[side];
-  const remake = async () => {
-    state.entry = "";
-    await refresh(true);
-  };
-  const release = choice(`kernel ${side.toUpperCase()}`, releases.map((row) => [`${row.series} ${row.eevdf ? "EEVDF" : "CFS"}`, row.series]),
-    releases.find((row) => row.release === one.release || row.series === one.release)?.series ?? one.release, (series) => {
-      one.release = series;
-      one.rules = {};
-      remake();
-    });
-  const set = (name) => (text) => {
-    if (text === null) delete one.knobs[name];
-    else one.knobs[name] = text;
-    touched();
-  };
-  const numeric = (row, text) => (text === undefined ? undefined : row.kind === "time" ? (text === "unlimited" ? row.high : parseTime(text)) : Number(text));
-  const shown = knobs.filter((row) => row.exists && row.simulated);
-  const sliders = shown.filter((row) => row.kind !== "switch").map((row) => slider({ label: row.name, title: row.summary, kind: row.kind, low: row.low, high: row.high,
-    value: numeric(row, one.knobs[row.name]), normal: row.default, change: set(row.name) }));
-  const switches = shown.filter((row) => row.kind === "switch").map((row) => {
-    const given = one.knobs[row.name];
-    const on = given === undefined ? row.default === 1 : !["0", "off", "false"].includes(given);
-    return toggle(row.name.replace("feature.", ""), row.summary, on, given !== undefined, (value) => set(row.name)(Number(value) === row.default ? null : String(Number(value))));
-  });
-  const gone = knobs.filter((row) => !row.exists && !row.name.startsWith("feature.") && row.instead && row.name in { latency: 1, min_granularity: 1, wakeup_granularity: 1, base_slice: 1 });
-  const flags = rules.filter((row) => row.kind === "flag").map((row) => {
-    const on = one.rules[row.name] ?? row.on;
-    return toggle(row.name, `${row.does} (since ${row.since}${row.commit ? `, ${row.commit.hash} "${row.commit.subject}"` : ""})`, on, row.name in one.rules, (value) => {
-      if (value === row.on) delete one.rules[row.name];
-      else one.rules[row.name] = value;
-      touched();
-    });
-  });
-  const all = ["policy", "nice", "slice"].map((name) => make("div", { class: "knob" }, make("label", {}, name),
-    field(`${name} of all tasks of ${side.toUpperCase()}`, one.task[name], "as the workload says", (text) => {
-      if (text === "") delete one.task[name];
-      else one.task[name] = text;
-      touched();
-    })));
-  const open = (name) => at(`side-${side}`).querySelector(`details[data-name="${name}"]`)?.open ?? false;
-  at(`side-${side}`).replaceChildren(
-    make("div", { class: "row" }, release, choice(`thread weights of ${side.toUpperCase()}`, [["weights by task", "none"], ["weights: pfs", "pfs"], ["weights: dw-cfs", "dw-cfs:beta=1.1"]], one.weights, (text) => {
-      one.weights = text;
-      touched();
-    })),
-    make("p", { id: `fault-${side}`, class: "fault", role: "alert" }),
-    make("p", { id: `hybrid-${side}`, class: "hint" }),
-    ...sliders,
-    gone.length ? make("p", { class: "hint" }, gone.map((row) => `${row.name}: ${row.instead}`).join("; ")) : null,
-    make("details", { "data-name": "all", open: open("all") || Object.keys(one.task).length > 0 }, make("summary", {}, "policy, nice and slice of all tasks"), ...all),
-    make("details", { "data-name": "switches", open: open("switches") }, make("summary", {}, `features and switches (${switches.length})`), make("div", { class: "toggles" }, ...switches)),
-    make("details", { "data-name": "rules", open: open("rules") }, make("summary", {}, `rules by name (${flags.length})`), make("div", { class: "toggles" }, ...flags)),
-  );
 }
 
 // ---- The editor --------------------------------------------------------------------------------------------------
@@ -738,48 +549,7 @@ function listen() {
   frame.addEventListener("scroll", draw);
   addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  frame.addEventListener("wheel", (event) => {
-    if (event.shiftKey || (timeline.height <= frame.clientHeight ? false : !event.ctrlKey && event.deltaX === 0)) return;
-    event.preventDefault();
-    const time = timeline.time(event.clientX - frame.getBoundingClientRect().left, frame.clientWidth);
-    if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) pan(event.deltaX / frame.clientWidth);
-    else zoom(Math.exp(event.deltaY / 400), time);
-  }, { passive: false });
-  const pointers = new Map();
-  let moved = false;
-  frame.addEventListener("pointerdown", (event) => {
-    pointers.set(event.pointerId, event);
-    moved = false;
-  });
-  frame.addEventListener("pointermove", (event) => {
-    const before = pointers.get(event.pointerId);
-    if (!before) return;
-    const others = [...pointers.values()].filter((one) => one.pointerId !== event.pointerId);
-    const room = timeline.view.to - timeline.view.from;
-    if (others.length) {
-      const [was, is] = [Math.abs(before.clientX - others[0].clientX), Math.abs(event.clientX - others[0].clientX)];
-      if (was > 8 && is > 8) zoom(was / is, timeline.time((event.clientX + others[0].clientX) / 2 - frame.getBoundingClientRect().left, frame.clientWidth));
-    } else if (moved || Math.abs(event.clientX - before.clientX) > 3) {
-      if (!moved) frame.setPointerCapture(event.pointerId);
-      const shift = ((before.clientX - event.clientX) / (frame.clientWidth - LEFT)) * room;
-      const left = Math.min(Math.max(timeline.view.from + shift, 0), end() - room);
-      show(left, left + room);
-    } else return;
-    moved = true;
-    pointers.set(event.pointerId, event);
-  });
-  for (const name of ["pointerup", "pointercancel"]) {
-    frame.addEventListener(name, (event) => {
-      pointers.delete(event.pointerId);
-      if (name === "pointerup" && !moved) point(event);
-    });
-  }
-  let hover = 0;
-  frame.addEventListener("mousemove", (event) => {
-    if (pointers.size) return;
-    cancelAnimationFrame(hover);
-    hover = requestAnimationFrame(() => point(event));
-  });
+  follow(frame, timeline, { zoom, pan, show, end, point });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => {
     event.preventDefault();
@@ -792,7 +562,7 @@ function listen() {
   at("seeds").addEventListener("change", () => {
     state.seeds = at("seeds").checked ? SEEDS : 1;
     history.replaceState(null, "", `#${toAddress(state)}`);
-    overSeeds().then(numbers);
+    overSeeds().then(showNumbers);
   });
   let typing = 0;
   at("editor").addEventListener("input", () => {
@@ -813,7 +583,7 @@ function listen() {
     state.lanes = "task";
     draw();
   });
-  at("delay-kind").addEventListener("change", () => { numbers(); draw(); });
+  at("delay-kind").addEventListener("change", () => { showNumbers(); draw(); });
   at("quantity").addEventListener("change", () => { quantity = at("quantity").value; draw(); });
   for (const button of document.querySelectorAll("[data-share]")) {
     button.addEventListener("click", () => { SHARES[button.dataset.share](); at("menu-share").open = false; });
