@@ -4,7 +4,7 @@ use std::mem::take;
 
 use schedlab_model::Costs;
 
-/// One thing that a task did. Times in nanoseconds.
+/// One step that a task was seen to take. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Activity {
     /// Used so much CPU time, net of what the simulator charges by itself.
@@ -25,7 +25,7 @@ pub(crate) enum Activity {
     Set(u32),
 }
 
-/// Who or what woke a task.
+/// The cause of a wake-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Another task of the workload.
@@ -41,19 +41,19 @@ pub(crate) enum Cause {
 /// A sleep that was ended by a timer: how long it was, and when it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Expiry {
-    /// Which doing of the task it is.
+    /// The number of the task's step.
     pub(crate) at: usize,
     /// When it ended.
     pub(crate) time: u64,
 }
 
-/// The doings of one task, and the CPU time that was not put down yet.
+/// The steps of one task, and the CPU time that was not put down yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ActivityLog {
     pub(crate) activities: Vec<Activity>,
     /// Of the sleeps that timers ended.
     pub(crate) expiries: Vec<Expiry>,
-    /// CPU time since the last doing.
+    /// CPU time since the last step.
     run: u64,
     /// Modelled costs within that time that are still to be taken off.
     owed: u64,

@@ -1,4 +1,4 @@
-//! What tasks become meanwhile: priorities, policies, slices and groups that change.
+//! Changes of tasks during a recording: priorities, policies, slices and groups.
 
 use schedlab_model::{Change, Policy, Time};
 use schedlab_trace::{Pid, Record};
@@ -9,7 +9,7 @@ use crate::observer::Observer;
 use crate::task_trace::{State, policy_of};
 
 impl Observer {
-    /// A task has this priority as it comes or goes.
+    /// A task is switched in or out with this priority.
     pub(crate) fn prioritise(&mut self, task: u32, priority: i32) {
         let trace = &mut self.traces[task as usize];
         trace.first_priority.get_or_insert(priority);
@@ -54,7 +54,7 @@ impl Observer {
         }
     }
 
-    /// `k_param`: what a task has become.
+    /// `k_param`: the task's new parameters.
     pub(crate) fn parameters(
         &mut self,
         now: u64,
@@ -83,7 +83,7 @@ impl Observer {
         };
         let trace = &mut self.traces[task as usize];
         if trace.priority.is_none() {
-            // It shows what a child begins with; that is its parent's.
+            // It shows what a child begins with: its parent's parameters.
             return;
         }
         trace.priority = Some(seen);

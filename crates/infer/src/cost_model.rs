@@ -1,4 +1,4 @@
-//! What the simulator will charge for by itself, so that it is taken off the recorded CPU time.
+//! The costs that the simulator charges itself, which are taken off the recorded CPU time.
 //!
 //! The rules are those of `crates/sim`: a switch is billed to the next task, a wake-up to the waker or to the task that a timer interrupts,
 //! a tick to the current task, the post of a semaphore that a task waits for to the task that posts it, going to sleep to the sleeper, and
@@ -17,7 +17,7 @@ pub(crate) struct CostModel {
     pub(crate) wakeup: u64,
     /// On top of `wakeup` where the task that the timer interrupts goes on.
     pub(crate) interrupt: u64,
-    /// Waking a task of another CPU, which was chosen because it idles: with the interrupt that tells it.
+    /// Waking a task of another CPU, which was chosen because it idles: with the interrupt that notifies it.
     wakeup_remote: u64,
     pub(crate) tick: u64,
     /// A timer's sleep.

@@ -1,4 +1,4 @@
-//! What can be wrong with a recording that a workload is asked of.
+//! Errors of recordings from which a workload is to be inferred.
 
 use schedlab_model::{ModelError, Time};
 use schedlab_trace::TraceError;
@@ -13,7 +13,7 @@ pub enum InferError {
     /// Nothing ran in the part that was asked for.
     #[error("no task ran in the recording{0}: there is nothing to infer a workload from")]
     Empty(String),
-    /// The part that was asked for is none.
+    /// The part that was asked for is empty or outside the recording.
     #[error("the part from {from} to {to} is empty, or not within the recording, which lasts {length}")]
     Window {
         /// Its beginning.
@@ -31,10 +31,10 @@ pub enum InferError {
         /// How much is allowed.
         limit: usize,
     },
-    /// The head says something that cannot be.
+    /// The head contradicts itself or is malformed.
     #[error("the recording's head: {0}")]
     Head(String),
-    /// The workload that came out is not one.
+    /// The inferred workload is not valid.
     #[error("the workload that was inferred cannot be run: {0}")]
     Workload(#[from] ModelError),
 }

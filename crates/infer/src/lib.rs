@@ -1,7 +1,8 @@
-//! From a real kernel's recording to a [`Workload`] that does the same: what each task computed, when it slept, and which task woke it.
+//! From a real kernel's recording to a [`Workload`] with the same behaviour: what each task computes, when it sleeps, which task wakes
+//! which.
 //!
-//! A recording of the scheduler's tracepoints says which task ran when, and which task or interrupt woke a sleeper. From that
-//! follows what each task *asked for*, apart from what the scheduler made of it:
+//! A recording of the scheduler's tracepoints shows which task ran when, and which task or interrupt woke a sleeper. From that follows what
+//! each task *asked for*, apart from what the scheduler made of it:
 //!
 //! - **CPU time** from one event of its own to the next, however often it was preempted in between; net of what the simulator charges by itself
 //!   (switches, wake-ups, ticks, system calls), so that nothing is counted twice.
@@ -71,12 +72,12 @@ pub enum Ending {
     Time,
 }
 
-/// What is to be inferred.
+/// The options of [`infer`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What people will call the workload.
+    /// The workload's name.
     pub name: String,
-    /// What the simulator will charge for by itself.
+    /// The costs that the simulator charges itself.
     pub costs: Costs,
     /// From when on, since the recording's beginning.
     pub from: Option<Time>,

@@ -16,7 +16,7 @@ use crate::ticks::{Ticks, held_up, is_tick};
 use crate::wake_group::{Pending, WakeGroups};
 use crate::{Counts, InferError};
 
-/// The most doings that are kept; 16 bytes each.
+/// The most steps that are kept; 16 bytes each.
 pub const MAX_DOINGS: usize = 8_000_000;
 /// The most tasks.
 pub const MAX_RECORDED_TASKS: usize = 100_000;
@@ -30,7 +30,7 @@ struct Cpu {
     pid: Option<Pid>,
     /// Switches to other tasks than it had last.
     switches: u64,
-    /// The task that it had last.
+    /// The task that the CPU had last.
     last: Option<u32>,
     /// The function of the timer whose interrupt is being served.
     timer: Option<Box<str>>,
@@ -87,7 +87,7 @@ impl Observer {
         }
     }
 
-    /// How many CPUs were heard of.
+    /// The number of CPUs that events named.
     pub(crate) fn cpus(&self) -> usize {
         self.cpus.len()
     }
@@ -254,7 +254,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Who or what wakes `task`, by the context in which that happens.
+    /// Which task or interrupt wakes `task`, by the context in which that happens.
     fn cause(&self, record: &Record, task: u32) -> Cause {
         let cpu = &self.cpus[record.cpu as usize];
         match (record.flags.context, &cpu.timer, cpu.current) {

@@ -2,11 +2,11 @@
 
 use crate::activity::{Activity, ActivityLog};
 
-/// How many sleeps it takes to tell.
+/// The least number of sleeps that shows a period.
 const ENOUGH: usize = 4;
 
-/// Tells of each task whether its timers keep a period (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`, rt-app's `timer`) or sleep
-/// for a time (`nanosleep`), and makes the sleeps of those that do timers' expiries.
+/// Finds for each task whether its timers keep a period (`clock_nanosleep` with `TIMER_ABSTIME`, `timerfd`, rt-app's `timer`) or sleep for
+/// a time (`nanosleep`), and turns the sleeps of those that do into timers' expiries.
 ///
 /// A task that sleeps for a time has sleeps that vary less than the time from expiry to expiry, which has the work in it, too; one that
 /// keeps a period has it the other way round. What varies is measured by the median deviation from the median, which the odd long sleep does not

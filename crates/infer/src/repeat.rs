@@ -5,18 +5,18 @@ use crate::activity::Activity;
 /// The longest pattern that is looked for.
 const LONGEST: usize = 16;
 
-/// A stretch of a task's doings.
+/// A stretch of a task's steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
     /// Where it begins.
     pub(crate) at: usize,
-    /// Doings of one round.
+    /// Steps of one round.
     pub(crate) length: usize,
     /// How often they are done.
     pub(crate) rounds: u64,
 }
 
-/// Cuts doings into stretches, so that equal ones in a row become rounds; nothing is rounded for it.
+/// Cuts steps into stretches, so that equal ones in a row become rounds; nothing is rounded for it.
 ///
 /// At each place the pattern that covers the most is taken, the shortest of equal ones. O(n × 16).
 pub(crate) fn stretches(activities: &[Activity]) -> Vec<Stretch> {

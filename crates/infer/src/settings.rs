@@ -1,4 +1,4 @@
-//! How the recorded kernel was set, and what machine it ran on.
+//! The settings of the recorded kernel, and its machine.
 
 use schedlab_model::{Features, KNOBS, KnobValue, MAX_CPUS, Place, Release, Scheduler};
 use schedlab_trace::{Head, Snapshot};
@@ -20,7 +20,7 @@ pub struct Recorded {
 /// What recordings may hold.
 const LEVELS: [&str; 4] = ["switches", "L0", "L0k", "L1"];
 
-/// The defaults of a release, where a recording says nothing else; CPUs are counted as its events tell of them.
+/// The defaults of a release, for a recording without settings; CPUs are counted as its events name them.
 pub(crate) fn of_release(release: &str) -> Result<Recorded, InferError> {
     let release = Release::or_nearest(release).map_err(|error| InferError::Head(format!("os release: {error}")))?;
     Ok(Recorded { scheduler: Scheduler::new(release), cpus: 1, level: None })
@@ -33,7 +33,7 @@ pub(crate) fn recorded(head: &Head) -> Result<Recorded, InferError> {
     let release = Release::or_nearest(release).map_err(|error| wrong(format!("kernel: {error}")))?;
     let cpus = head.fact("cpus").unwrap_or("0");
     let cpus = cpu_list(cpus).filter(|cpus| !cpus.is_empty());
-    let cpus = cpus.ok_or_else(|| wrong("'cpus' is no list of CPUs".to_owned()))?;
+    let cpus = cpus.ok_or_else(|| wrong("'cpus' is not a list of CPUs".to_owned()))?;
     // CPUs are numbered from 0 on; those that were off line had nothing to run.
     let cpus = cpus.last().map_or(1, |last| last + 1).min(MAX_CPUS);
     let mut scheduler = Scheduler::new(release);
@@ -127,7 +127,7 @@ mod tests {
         for (facts, said) in [
             ("", "'kernel: RELEASE' is missing"),
             ("# kernel: six\n", "kernel: "),
-            ("# kernel: 6.1.176\n# cpus: none\n", "no list of CPUs"),
+            ("# kernel: 6.1.176\n# cpus: none\n", "not a list of CPUs"),
             ("# kernel: 6.1.176\n# hz: 1\n", "hz = 1"),
             ("# kernel: 6.1.176\n# file: /sys/kernel/debug/sched/latency_ns\n#| 5\n", "latency"),
         ] {

@@ -1,4 +1,4 @@
-//! From what tasks were seen to do to a workload.
+//! From the recorded steps of tasks to a workload.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,7 +19,7 @@ const TIMER: &str = "unique";
 /// The mark at which the recorded command begins.
 const COMMAND: &str = "command";
 
-/// What is known beside the events.
+/// Facts besides the events.
 pub(crate) struct Background {
     pub(crate) name: String,
     pub(crate) known_tasks: BTreeMap<Pid, KnownTask>,

@@ -1,4 +1,4 @@
-//! Who the tasks are: their policies, groups and sessions, from the head's tables.
+//! The tasks' identities: their policies, groups and sessions, from the head's tables.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) fn known_tasks(head: &Head, cpus: u32, slice: Option<Time>) -> Result
     for row in head.table("tasks") {
         let known = known(&row, cpus, slice);
         let (pid, known) =
-            known.ok_or_else(|| InferError::Head(format!("no row of the table of tasks: '{}'", shown(&row))))?;
+            known.ok_or_else(|| InferError::Head(format!("not a row of the table of tasks: '{}'", shown(&row))))?;
         known_tasks.insert(pid, known);
     }
     Ok(known_tasks)
@@ -100,7 +100,7 @@ fn known(row: &[&str], cpus: u32, slice: Option<Time>) -> Option<(Pid, KnownTask
     Some((pid, KnownTask { attributes, priority, of_kernel, group, session }))
 }
 
-/// `0-3,8`; `None` if it is none.
+/// `0-3,8`; `None` for any other text.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
@@ -130,7 +130,7 @@ pub(crate) fn groups(head: &Head) -> Result<Vec<(u64, String, Group)>, InferErro
     let version_1 = head.fact("cgroup").is_some_and(|cgroup| cgroup.starts_with("v1"));
     let mut groups = Vec::new();
     for row in head.table("groups") {
-        let wrong = || InferError::Head(format!("no row of the table of groups: '{}'", shown(&row)));
+        let wrong = || InferError::Head(format!("not a row of the table of groups: '{}'", shown(&row)));
         let [number, path, weight, quota, period, burst, idle] = row[..] else { return Err(wrong()) };
         let micros = |text: &str| text.parse().ok().map(Time::from_micros);
         let weight: Option<u64> = weight.parse().ok();
@@ -144,7 +144,7 @@ pub(crate) fn groups(head: &Head) -> Result<Vec<(u64, String, Group)>, InferErro
         let idle = idle == "1";
         let (weight, shares) = match (version_1, idle) {
             (_, true) => (None, None),
-            // A weight of 100 and shares of 1024 are what there is anyway.
+            // A weight of 100 and shares of 1024 are the defaults.
             (true, _) => (None, weight.filter(|shares| *shares != 1024)),
             (false, _) => (weight.filter(|weight| *weight != 100), None),
         };

@@ -6,10 +6,10 @@ use schedlab_trace::Pid;
 use crate::activity::ActivityLog;
 use crate::call::Call;
 
-/// What a task was doing.
+/// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It was not seen yet: it was there before, asleep or waiting.
+    /// It was not seen yet: it exists, asleep or waiting.
     Unseen,
     /// On a CPU.
     Running,
@@ -25,17 +25,17 @@ pub(crate) enum State {
 #[derive(Debug, Clone)]
 pub(crate) struct TaskTrace {
     pub(crate) pid: Pid,
-    /// As it was called last: a program that another executes keeps its number.
+    /// Its latest name: a program that another executes keeps its number.
     pub(crate) name: Box<str>,
     pub(crate) state: State,
     /// Since when its CPU time, or its sleep, is still to be put down.
     pub(crate) since: u64,
     pub(crate) log: ActivityLog,
-    /// Who made it, of those made meanwhile.
+    /// The task that made it, if it was made meanwhile.
     pub(crate) parent: Option<u32>,
     /// The system call that it is in, where that is recorded.
     pub(crate) call: Option<Call>,
-    /// Whether it was made meanwhile, by whomever.
+    /// Whether it was made meanwhile, by any task.
     pub(crate) born: bool,
     /// Whether it ran, so that it belongs to the workload.
     pub(crate) ran: bool,
@@ -47,9 +47,9 @@ pub(crate) struct TaskTrace {
     pub(crate) boosted: bool,
     /// What it will be once the change shows that was asked for.
     pub(crate) asked: Option<Policy>,
-    /// What others changed of it while it did not run.
+    /// Changes that other tasks made of it while it did not run.
     pub(crate) changes: Vec<Change>,
-    /// The CPU it ran on last, and that CPU's count of switches when it came.
+    /// The CPU it ran on last, and that CPU's count of switches when it was switched in there.
     pub(crate) ran_on: Option<(u32, u64)>,
 }
 

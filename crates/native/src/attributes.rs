@@ -38,7 +38,7 @@ pub(crate) fn set_cpus(attributes: &Attributes) -> io::Result<()> {
     if attributes.affinity.is_empty() { Ok(()) } else { set_affinity(0, &attributes.affinity) }
 }
 
-/// The same, with all CPUs that the run may use where the list is empty.
+/// Affinity of the calling thread, with all CPUs that the run may use where the list is empty.
 pub(crate) fn set_cpus_or_all(attributes: &Attributes, all: &[u32]) -> io::Result<()> {
     set_affinity(0, if attributes.affinity.is_empty() { all } else { &attributes.affinity })
 }
@@ -101,7 +101,7 @@ pub(crate) fn affinity_refusal(attributes: &Attributes, error: &io::Error) -> St
     format!("binding to CPUs {} failed: {error}; here are CPUs {}", list.join(","), cpus.join(","))
 }
 
-/// Whether this kernel gives fair tasks slices of their own: it says back what was asked for. Asked in a child that is thrown away.
+/// Whether this kernel gives fair tasks custom slices: whether it reports the slice that was set. Tried in a child that is thrown away.
 pub(crate) fn slices_supported() -> bool {
     in_child(|| {
         let asked = Attributes { slice: Some(Time::from_micros(3_100)), ..Attributes::default() };
@@ -118,5 +118,5 @@ pub(crate) fn slices_supported() -> bool {
 pub(crate) fn slice_refusal(slice: Time, release: &str) -> String {
     let old = Release::or_nearest(release).is_ok_and(|release| !RuleSet::of(release).eevdf);
     let since = if old { " (slices came with 6.12)" } else { "" };
-    format!("setting slice {slice}: kernel {release} gives tasks no slices of their own{since}")
+    format!("setting slice {slice}: kernel {release} has no custom slices{since}")
 }

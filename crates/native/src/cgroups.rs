@@ -1,7 +1,7 @@
 //! Groups of tasks as cgroups of the `cpu` controller, version 1 or 2.
 //!
-//! All groups of a run stand below one cgroup of its own, in which tasks without a group live, so that these compete with the
-//! groups as they do below the root. Under version 2 it is a threaded domain: threads of one process may live in different groups.
+//! All groups of a run are below one cgroup that the run makes, in which tasks without a group are, so that these compete with the groups
+//! as they do below the root. Under version 2 it is a threaded domain: threads of one process may be in different groups.
 
 use std::fs;
 use std::io;

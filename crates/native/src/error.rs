@@ -1,4 +1,4 @@
-//! What can go wrong on the running kernel.
+//! Errors of runs on the running kernel.
 
 use std::io;
 
@@ -6,32 +6,32 @@ use schedlab_model::ModelError;
 use schedlab_workloads::WorkloadError;
 use thiserror::Error;
 
-/// Why a run, a calibration or a probe came to nothing. Each is one line.
+/// Why a run, a calibration or a probe failed. Each is one line.
 #[derive(Debug, Error)]
 pub enum NativeError {
     /// A workload that cannot run as written.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A text that names no workload.
+    /// A text that is not a workload's name.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
     /// A file that cannot be read or holds no workload.
     #[error("{file}: {why}")]
     File {
-        /// Its path, or `standard input`.
+        /// The file's path, or `standard input`.
         file: String,
         /// What is wrong with it.
         why: String,
     },
-    /// Something this user may not do, or this kernel cannot.
+    /// What the user may not do, or this kernel cannot do.
     #[error("task '{task}': {what}")]
     Refused {
-        /// The task that wanted it.
+        /// The task that asked for it.
         task: String,
         /// What it was, and what it needs.
         what: String,
     },
-    /// More of something than the machine or the user may have.
+    /// More of a resource than the machine has or the user may use.
     #[error("{0}")]
     Limit(String),
     /// The run did not end in time; all its tasks were killed.

@@ -1,4 +1,4 @@
-//! A command with a guard: a parent that outlives the command's caller by as long as it takes to end the command and everything it started.
+//! A command with a guard: a parent that outlives the command's caller for as long as it needs to end the command and all its processes.
 //!
 //! The guard adopts what the command leaves behind (`PR_SET_CHILD_SUBREAPER`), sessions of their own included, so that nothing below it
 //! gets lost. The kernel tells it when the caller is gone (`PR_SET_PDEATHSIG`), however that ended. Control groups would do the same, but

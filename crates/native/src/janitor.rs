@@ -1,4 +1,4 @@
-//! Who takes a run's cgroups away when its supervisor is no more, however that ended.
+//! Removes a run's cgroups when its supervisor is gone, however that ended.
 //!
 //! A process by itself, in a session of its own, that waits for the end of a pipe whose other end only the run's processes have.
 

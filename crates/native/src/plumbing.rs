@@ -10,7 +10,7 @@ use crate::NativeError;
 use crate::error::during;
 use crate::system::{close_range, limit, pipe, set_limit, socket_pair};
 
-/// Descriptors that a process has besides the run's own: standard streams, and a few for looking around.
+/// Descriptors that a process has besides the run's own: standard streams, and a few for reading `/proc`.
 const SPARE: u64 = 16;
 
 /// Where to read and where to write.

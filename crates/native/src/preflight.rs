@@ -1,4 +1,4 @@
-//! What cannot be done here, in words: before anything is made, and when a task could not go on.
+//! What cannot be done on this machine, in words: before anything is made, and when a task cannot go on.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::sessions::check_sessions;
 use crate::shared::{Failure, Wanted};
 use crate::system::{self, abnormal};
 
-/// What can be seen not to be possible here before anything is made.
+/// Checks what can be seen not to be possible here before anything is made.
 pub(crate) fn check(program: &Program) -> Result<(), NativeError> {
     check_slices(program)?;
     check_tasks(program)?;

@@ -1,4 +1,4 @@
-//! What this kernel lets this user do. Every question is tried in a child that is thrown away.
+//! What this kernel permits this user. Each question is tried in a child that is thrown away.
 
 use schedlab_model::{Attributes, Policy};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::attributes::{policy_refusal, set_policy, slices_supported};
 use crate::system::{SchedAttr, allowed_cpus, hz, in_child, kernel, limit, sched_setattr};
 
-/// What the host is, and what may be set on it.
+/// The host, and what may be set on it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Probe {
     /// `uname -r`.
@@ -31,7 +31,7 @@ pub struct Probe {
     pub files: u64,
     /// Processes and threads of this user, at most.
     pub processes: u64,
-    /// What kernel lockdown is in force; none where the kernel does not say.
+    /// The kernel lockdown in force; none where the kernel does not report it.
     pub lockdown: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Small worlds of tasks in which the scheduler has to decide something of every kind; what recordings are made of.
+//! Small sets of tasks in which the scheduler has to decide something of every kind; recordings are made of them.
 //!
 //! A workload says what tasks do by themselves. Here other tasks change them meanwhile, and groups come and go.
 
@@ -15,7 +15,7 @@ use crate::NativeError;
 use crate::error::during;
 use crate::system::{self, SchedAttr, die_with, exit_now, monotonic};
 
-/// What there is to be decided.
+/// The kind of decisions that a scenario provokes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scenario {
@@ -45,7 +45,7 @@ pub enum Scenario {
     Groups,
 }
 
-/// What became of it.
+/// The outcome of a scenario.
 #[derive(Debug, Clone, Serialize)]
 pub struct Played {
     scenario: Scenario,

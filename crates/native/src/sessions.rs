@@ -1,7 +1,7 @@
 //! Sessions, of which autogroup makes groups (`sched_autogroup_create_attach` in `kernel/sched/autogroup.c`).
 //!
-//! A process begins a session (`setsid(2)`) or is born into its parent's: it can join no other. So each session of a workload has a
-//! process that is no task, begins it, and is the parent of its first tasks.
+//! A process begins a session (`setsid(2)`) or is born into its parent's: it can join no other. So each session of a workload has a process
+//! besides its tasks, which begins it and is the parent of its first tasks.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Memory that all tasks of a run share with their supervisor: what each task came to, and the first failure.
+//! Memory that all tasks of a run share with their supervisor: what each task measured, and the first failure.
 
 use std::io;
 use std::mem::size_of;
@@ -80,11 +80,11 @@ pub(crate) struct Failure {
     pub(crate) wanted: Wanted,
     /// `errno`, or a wait status.
     pub(crate) number: i32,
-    /// Whose task it was, or was to be.
+    /// The task whose it was, or was to be.
     pub(crate) template: TemplateId,
 }
 
-/// What one task came to. Times in nanoseconds of `CLOCK_MONOTONIC` or of CPU.
+/// The result of one task. Times in nanoseconds of `CLOCK_MONOTONIC` or of CPU.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Slot {

@@ -1,4 +1,4 @@
-//! The end of a run whose time is over: every task is stopped where it is, and what it came to is read from outside.
+//! The end of a run whose time is over: every task is stopped where it is, and its counters are read from outside.
 
 use std::fs;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,7 +10,7 @@ use crate::task::World;
 /// How long is waited until a task has stopped, in nanoseconds: one that waits for a CPU's turn is not late for long.
 const PATIENCE: u64 = 100_000_000;
 
-/// Stops the tasks of some process groups and leaves in their slots what they came to by now.
+/// Stops the tasks of some process groups and stores their counters in their slots.
 pub(crate) fn stop_tasks<'a>(world: &World, groups: impl Iterator<Item = &'a libc::pid_t>) {
     for group in groups {
         // SAFETY: the groups are the tasks' own, and not all of them have been collected.

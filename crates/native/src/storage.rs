@@ -43,8 +43,10 @@ pub(crate) fn make(program: &Program, directory: &Path) -> Result<Vec<Stored>, N
             accesses().any(|access| matches!(access.verb, FileVerb::SubmitRead(_) | FileVerb::SubmitWrite(_)));
         let past_cache = submits || file.open == Opening::Direct;
         if let Some(access) = accesses().find(|access| past_cache && access.bytes % ALIGNED != 0) {
-            let why =
-                format!("{} bytes past the page cache are no multiple of {ALIGNED}, as O_DIRECT needs", access.bytes);
+            let why = format!(
+                "{} bytes past the page cache are not a multiple of {ALIGNED}, which O_DIRECT needs",
+                access.bytes
+            );
             return Err(NativeError::File { file: format!("file '{name}'"), why });
         }
         let plain = nameless(directory, file.size, reads).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! Starting a run, watching over it, and collecting what it came to.
+//! Starts a run, watches over it, and collects its outcome.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,7 +25,7 @@ use crate::system::{self, SchedAttr, abnormal, exit_now, monotonic, set_limit};
 use crate::task::{Newborn, World, give_up, host};
 use crate::watch::Watch;
 
-/// How a run is made.
+/// The options of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunOptions {
     /// Seed of every random stream.
@@ -188,7 +188,7 @@ struct Supervisor {
     first: u32,
     /// When the run has to be over, its set-up included.
     deadline: u64,
-    /// What others take, once the gate is open.
+    /// CPU time that other tasks take, once the gate is open.
     watch: Option<Watch>,
 }
 

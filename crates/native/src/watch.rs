@@ -1,4 +1,4 @@
-//! Watching what others take of the CPUs while a run goes on.
+//! Watches how much CPU time other tasks take while a run goes on.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -17,12 +17,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins; nothing where the kernel does not tell.
+    /// Begins; nothing where the kernel does not report CPU times.
     pub(crate) fn begin() -> Option<Self> {
         Some(Self { stat: stat()?, begun: monotonic(), own: own() })
     }
 
-    /// What others took by now, when all tasks have been collected.
+    /// The CPU time that other tasks took by now, when all tasks have been collected.
     pub(crate) fn end(&self, world: &World) -> Option<Disturbance> {
         // A collected task's time is whole: what it took before the gate was opened was not watched.
         let first = world.shared.taken().iter().take(world.program.roots().count());

@@ -22,7 +22,7 @@ pub(crate) struct Cpu {
     pub(crate) next_tick: u64,
     /// The first tick that may have to be done when it is due; those before it can be made up for.
     pub(crate) acting_tick: u64,
-    /// When it schedules because someone told it to.
+    /// When it schedules because it was notified or marked for rescheduling.
     pub(crate) resched_at: u64,
     /// Busy time.
     pub(crate) busy: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Cpu {
     /// It is on its way to schedule: until `resched_at` it works off an interrupt or, where that is [`NEVER`], until `end` what is
     /// left of a system call.
     pub(crate) leaving: bool,
-    /// It was told to, while idle, because a task waits elsewhere.
+    /// It was notified, while idle, because a task waits elsewhere.
     pub(crate) called: bool,
     /// It is on line.
     pub(crate) online: bool,
@@ -83,7 +83,7 @@ impl Cpu {
         }
     }
 
-    /// Its task goes on `now`: what it has to do.
+    /// The current task goes on `now`: what it has to do.
     #[inline(always)]
     pub(crate) fn takes_up(&mut self, now: u64, task: &mut Task, prices: &Prices) -> u64 {
         let until = task.until_clock(prices);
@@ -142,7 +142,7 @@ impl Cpu {
         u64::try_from(whole).unwrap_or(u64::MAX)
     }
 
-    /// It goes on at another rate, with as much left to do.
+    /// The CPU goes on at another rate, with as much left to do.
     pub(crate) fn change_rate(&mut self, now: u64, rate: u32) {
         let left = self.suspend(now);
         self.rate = rate;

@@ -20,7 +20,7 @@ impl<S: EventSink> Engine<'_, S> {
         task != NONE && self.arena.tasks[task as usize].stage == Stage::Depart
     }
 
-    /// The CPU's task has looked for the last time, and is among those who wait: it sleeps in `state`, after the scheduler's pass.
+    /// The CPU's task has checked for the last time, and is among the waiters: it sleeps in `state`, after the scheduler's pass.
     pub(crate) fn go_to_sleep(&mut self, task: u32, cpu: u32, state: TaskState) {
         let record = &mut self.arena.tasks[task as usize];
         // Waiting for a child takes no time.
@@ -28,7 +28,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.switch(cpu, state);
         }
         (record.stage, record.remaining, record.recalled) = (Stage::Depart, self.prices.depart, false);
-        // Whatever else tells the CPU to schedule meanwhile is heeded by this pass.
+        // This pass serves any other reason to schedule that arises meanwhile.
         let record = &mut self.arena.cpus[cpu as usize];
         (record.leaving, record.resched_at) = (true, NEVER);
     }

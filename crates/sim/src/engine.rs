@@ -296,7 +296,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         tell(self.sink, self.now, cpu, kind);
     }
 
-    /// Tells the decisions of this instant that were not told yet.
+    /// Passes on the decisions of this instant that were not passed on yet.
     #[inline]
     fn tell_decisions(&mut self) {
         if S::EXPLAINS {

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-/// What happens at an instant, in the order in which things that fall on the same instant are done.
+/// The kinds of events at an instant, in the order in which those that fall on the same instant are done.
 ///
 /// Ticks come last, so that whatever else happens at an instant sees no tick of that instant done or every one up to the CPU
 /// whose tick caused it. That is what lets the engine skip ticks without a trace.
@@ -12,7 +12,7 @@ pub(crate) enum Kind {
     Completion = 0,
     /// A sleeper's timer expires, or a CPU's high-resolution tick.
     Timer = 1,
-    /// A CPU schedules because another one, or an interrupt, told it to.
+    /// A CPU schedules because another one, or an interrupt, notified it.
     Schedule = 2,
     /// The timer interrupt.
     Tick = 3,

@@ -51,7 +51,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// `sched_autogroup_exit_task`: whether autogroup is on or not, and though the group stays the same, the task is taken out and put
-    /// back, and its CPU told to schedule: where kernels preempt within system calls, at once.
+    /// back, and its CPU is marked for rescheduling: where kernels preempt within system calls, at once.
     fn leave_autogroup(&mut self, task: u32, cpu: u32) {
         self.touch(cpu);
         let group = self.sched.group_of(task_id(task));

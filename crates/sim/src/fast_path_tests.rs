@@ -13,7 +13,7 @@ use crate::arena::Arena;
 use crate::engine::Engine;
 use crate::{Options, SimError};
 
-/// Keeps all that it is told.
+/// A sink that keeps everything.
 #[derive(Debug, Default, PartialEq)]
 struct Everything {
     events: Vec<Event>,

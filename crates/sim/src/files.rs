@@ -105,7 +105,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 }
 
-/// Whether it is a write that waits for others of the same file.
+/// Whether it is a write that waits for other tasks' writes of the same file.
 pub(crate) const fn is_synchronous(verb: FileVerb, opening: Opening) -> bool {
     matches!((verb, opening), (FileVerb::Write, Opening::Sync))
 }

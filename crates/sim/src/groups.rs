@@ -1,4 +1,4 @@
-//! Groups of tasks and the sessions of autogroup: made at the start, followed while tasks come and go, and what each came to.
+//! Groups of tasks and the sessions of autogroup: made at the start, followed as tasks begin and end, and the outcome of each.
 
 use schedlab_model::{EventSink, GroupOutcome, ModelError, Scheduler, Time};
 use schedlab_program::{Membership, Program, TemplateId};

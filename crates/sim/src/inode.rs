@@ -255,8 +255,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.switch(cpu, TaskState::Uninterruptible);
     }
 
-    /// A sleeper's timer has expired, which wakes the task; where that is the disk's, which has done what the task asked for, the same interrupt
-    /// wakes all who wait for the same. Returns what it all takes.
+    /// A sleeper's timer has expired, which wakes the task; if the timer is the disk's, which has done the task's access, the same
+    /// interrupt wakes all tasks that wait for that. Returns the cost of it all.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);

@@ -119,7 +119,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// Runs `program` on `machine` under `scheduler` until every task has ended, and tells `sink` what happens.
+/// Runs `program` on `machine` under `scheduler` until every task has ended, and passes its events to `sink`.
 ///
 /// # Errors
 /// [`SimError`]: what is wrong with the machine or the scheduler, a knob that has no effect here, a deadlock, the time limit.

@@ -1,4 +1,4 @@
-//! Load averages of simulated tasks, as a run leaves them.
+//! Load averages of simulated tasks at the end of a run.
 
 use schedlab_model::{Attributes, Duration, Event, Machine, Scheduler, Step, Task, TaskId, TaskKind, Time, Workload};
 use schedlab_program::Program;

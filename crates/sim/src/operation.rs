@@ -63,7 +63,7 @@ impl<S: EventSink> Engine<'_, S> {
         Ok(())
     }
 
-    /// The CPU's current task, this one, begins its next operation, or goes on with one that is done in part, if it is to: what that takes.
+    /// The current task begins its next operation, or goes on with one that is done in part, if it may: its cost is planned.
     #[inline(always)]
     pub(crate) fn begin(&mut self, cpu: u32, task: u32) {
         let record = &mut self.arena.tasks[task as usize];
@@ -336,7 +336,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.tasks[task as usize].debt += cost;
     }
 
-    /// The task is about to sleep because its operation could not be done: unless it can by now, it joins those who wait for it.
+    /// The task is about to sleep because its operation could not be done: unless it can by now, the task joins the waiters.
     fn wait(&mut self, task: u32) -> bool {
         let record = &self.arena.tasks[task as usize];
         let left = |bytes: u32| bytes - record.moved;

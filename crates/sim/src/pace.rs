@@ -144,7 +144,7 @@ impl<S: EventSink> Engine<'_, S> {
         matches!((record.op, record.stage), (Op::Busy(_), Stage::Act))
     }
 
-    /// A busy CPU goes on at the rate that is right now; whether that is another one. [`Engine::refresh`] must follow.
+    /// A busy CPU adopts its present rate; returns whether that is another one. [`Engine::refresh`] must follow.
     pub(crate) fn adopt_rate(&mut self, cpu: u32) -> bool {
         let Some(pace) = &self.pace else { return false };
         let record = &self.arena.cpus[cpu as usize];

@@ -321,7 +321,7 @@ impl Prices {
         self.exit[matches!(kind, TaskKind::Thread) as usize]
     }
 
-    /// A switch to a task that comes to `cpu` while there are `others` besides.
+    /// The price of a switch to a task on `cpu` while there are `others` besides.
     ///
     /// Switches to others since it last ran on this core stand for the tasks among them; there are no more of those than are alive.
     /// A task that comes from another core, or ran nowhere yet, finds nothing of its own in this core's caches, and from beyond

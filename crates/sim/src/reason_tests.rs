@@ -35,7 +35,7 @@ impl EventSink for Watcher {
                 assert_eq!(self.picked.get(&event.cpu), Some(&(event.time, next)), "{event:?}");
             }
             EventKind::Waking { task, target, .. } | EventKind::WakeupNew { task, target } => {
-                // A task that begins is placed as it is forked or started, its wake-up told later.
+                // A task that begins is placed as it is forked or started, before its wake-up event.
                 let (_, chosen) = self.chosen[&task];
                 assert_eq!(chosen, target, "{event:?}");
             }
@@ -63,7 +63,7 @@ impl EventSink for Watcher {
             }
             Reason::Turn { preempts, by, tick, .. } => {
                 assert_eq!(preempts, by.preempts(), "{reason:?}");
-                // A charge tells only what ends a turn.
+                // A charge has a decision only where it ends a turn.
                 assert!(tick || preempts, "{reason:?}");
                 let positive = match by {
                     TurnRule::SliceOver(by) | TurnRule::TooFarAhead(by) => by > 0,

@@ -60,7 +60,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.summon_by(cpu, late, false);
     }
 
-    /// The same, told by another CPU's interrupt or not: taking that is a part of its task's time, too.
+    /// [`Engine::summon`], by another CPU's interrupt or not: taking that is a part of the current task's time, too.
     pub(crate) fn summon_by(&mut self, cpu: u32, late: u64, interrupted: bool) {
         let record = &self.arena.cpus[cpu as usize];
         if !record.leaving && record.resched_at == NEVER && self.must_switch(cpu) {

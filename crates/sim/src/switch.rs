@@ -253,7 +253,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// The task waits: an idle CPU that may run it, the first there is, is told to come and look for work.
+    /// The task waits: the first idle CPU that may run it is notified to look for work.
     fn rouse_another(&mut self, task: u32) {
         // Where the kernel balances, ticks see to that.
         if self.idle == 0 || self.sched.balances() {
@@ -271,7 +271,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Up to `waiting` tasks wait, on whichever queues: as many idle CPUs that may take one are told to come.
+    /// Up to `waiting` tasks wait, on any queues: as many idle CPUs that may run one are notified.
     pub(crate) fn rouse_others(&mut self, mut waiting: u32) {
         if self.sched.balances() {
             return;
@@ -289,7 +289,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Tells an idle CPU to come and look for work on other queues.
+    /// Notifies an idle CPU to look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
         self.rouse(cpu, self.prices.idle_exit());
@@ -352,7 +352,7 @@ impl<S: EventSink> Engine<'_, S> {
         let next = if pulls { self.pull(cpu) } else { scheduled.next };
         let previous = scheduled.previous;
         if was_idle && next == TaskId::IDLE {
-            // Whatever it was told of is gone.
+            // The task of which it was notified is gone.
             self.idle += u32::from(roused);
             return;
         }
@@ -453,7 +453,7 @@ impl<S: EventSink> Engine<'_, S> {
         comer.account.end_wait(self.now);
         comer.state = State::Running;
         if matches!((comer.op, comer.stage), (Op::Busy(_), Stage::Act)) {
-            // What it waits for comes nearer off the CPU too.
+            // The time that it waits for passes off the CPU too.
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
         }
         let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
@@ -492,7 +492,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 }
 
-/// Tells where tasks stand in virtual time, those of the fair class.
+/// Passes on the virtual time of those tasks that are of the fair class.
 #[inline]
 pub(crate) fn tell_standings<S: EventSink>(sink: &mut S, sched: &Sched<Ours>, now: u64, tasks: [TaskId; 2]) {
     if !S::LISTENS {

@@ -14,7 +14,7 @@ use crate::wait::NONE;
 /// Fair tasks' place among waiters: behind every real-time one (`min(normal_prio, MAX_RT_PRIO)`).
 const FAIR: u32 = 100;
 
-/// Where a task is that waits for a condition: among those who do, its mutex given back; or at its mutex again.
+/// The step of a task that waits for a condition: among the waiters, its mutex given back; or at its mutex again.
 const WAITING: u32 = 1;
 const WOKEN: u32 = 2;
 
@@ -33,7 +33,7 @@ fn rank(policy: Policy) -> u32 {
 }
 
 impl<S: EventSink> Engine<'_, S> {
-    /// The most urgent of those who wait in a queue, taken out of it.
+    /// The most urgent waiter of a queue, taken out of it.
     fn pop_urgent(
         &mut self,
         queue: impl Fn(&mut crate::objects::Objects) -> &mut crate::wait::WaitQueue,
@@ -194,7 +194,7 @@ impl<S: EventSink> Engine<'_, S> {
         true
     }
 
-    /// The condition that a task waits for is there: it is woken, unless it did not come to sleep yet.
+    /// The condition that a task waits for is there: the task is woken, unless it does not sleep yet.
     fn signal(&mut self, task: u32, cpu: u32, woken: u32) {
         let record = &mut self.arena.tasks[woken as usize];
         record.moved = WOKEN;
@@ -222,7 +222,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let Some(woken) = woken else { return };
         if self.program.priority_inheritance() {
-            // rt_mutex_slowunlock: the next one owns it before it runs, and is lent what the others have.
+            // rt_mutex_slowunlock: the next task owns it before it runs, and is lent the priority of the other waiters.
             let place = &mut self.arena.objects.mutexes[mutex as usize];
             place.owner = woken;
         }

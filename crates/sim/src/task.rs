@@ -50,7 +50,7 @@ pub(crate) struct Task {
     pub(crate) moved: u32,
     /// Bytes that the current step moves.
     pub(crate) planned: u32,
-    /// It was woken while it was still queued, and has not come yet.
+    /// It was woken in delayed dequeue, and was not switched in yet.
     pub(crate) was_delayed: bool,
     /// It was woken while it departed, which takes effect once it is off.
     pub(crate) recalled: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Task {
     pub(crate) cursor: Cursor,
 }
 
-/// What a task came to so far; what each sleep and wake-up changes comes last. Times are nanoseconds.
+/// The accounts of a task; what each sleep and wake-up changes comes last. Times are nanoseconds.
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(crate) struct Account {
@@ -124,7 +124,7 @@ impl Account {
         }
     }
 
-    /// It goes off its CPU: how long it had that.
+    /// It is switched out: how long it had the CPU.
     #[inline(always)]
     pub(crate) const fn end_run(&mut self, now: u64) -> u64 {
         let ran = now - self.since;

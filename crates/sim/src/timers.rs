@@ -40,7 +40,7 @@ impl Timers {
         }
     }
 
-    /// Takes the first timer away, of those that there are: whose it was. O(1), or O(levels of the wheels) on average.
+    /// Removes the first timer, which must exist, and returns its task. O(1), or O(levels of the wheels) on average.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> u32 {
         if self.near.first() < self.wheels.first() { self.near.pop() } else { self.pop_of_wheels() }

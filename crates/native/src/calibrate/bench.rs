@@ -1,4 +1,4 @@
-//! What every micro-benchmark needs: CPUs to stand on, helpers, shared words, pipes.
+//! The common parts of all micro-benchmarks: CPUs, helpers, shared words, pipes.
 
 use std::cell::Cell;
 use std::io;
@@ -109,7 +109,7 @@ impl Bench {
         Ok(Pipe(Ends { read, write }))
     }
 
-    /// Makes a semaphore. A mapping of its own would make every later fork dearer.
+    /// Makes a semaphore. With a mapping for each every later fork would cost more.
     pub(crate) fn semaphore(&self) -> Result<Semaphore, NativeError> {
         let size = size_of::<libc::sem_t>().div_ceil(size_of::<u64>());
         let number = self.semaphores.replace(self.semaphores.get() + 1) % SEMAPHORES;

@@ -46,7 +46,7 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
         let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
         found.cost(name, whole, part);
     }
-    // Others' interrupts only ever make it longer.
+    // Interrupts of other work only ever make it longer.
     found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
     let compute = found.get("compute");
     // The signal is a wake-up; the signalling task goes on, or goes to sleep.
@@ -90,8 +90,8 @@ impl Found<'_> {
         self.measured.get(name).copied()
     }
 
-    /// A measurement that is no CPU time. Others' work only ever makes it longer, and its median would say how busy they are: the least
-    /// disturbed quarter of its batches counts.
+    /// A measurement that is not CPU time. Other work only ever makes it longer, and its median would show how busy the machine is: the
+    /// least disturbed quarter of its batches counts.
     fn undisturbed(&self, name: &str) -> Option<Spread> {
         self.direct(name).map(|spread| Spread { median_ns: spread.p25_ns, ..spread })
     }

@@ -139,8 +139,9 @@ pub(crate) fn makings(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeE
     Ok(times)
 }
 
-/// What a task takes in CPU time from its birth to its end, in nanoseconds, all but its ending: it says that it is there, waits at a latch, and
-/// ends once that opens. Tasks that are forked to work do the same, and touch their memory for the first time before their first sleep.
+/// What a task takes in CPU time from its birth to its end, in nanoseconds, all but its ending: it reports that it has begun, waits at a
+/// latch, and ends once that opens. Tasks that are forked to work do so too, and touch their memory for the first time before their first
+/// sleep.
 ///
 /// All are SCHED_BATCH, and their parent sleeps until all wait: they wake and preempt no task.
 pub(crate) fn starts(bench: &Bench, kind: TaskKind) -> Result<Vec<f64>, NativeError> {
@@ -231,7 +232,7 @@ fn measured_with(
     Ok(took.load(SeqCst))
 }
 
-/// How the tasks of families are called, and the mark, latch and channel of theirs.
+/// The names of tasks of families, and of their mark, latch and channel.
 const MAIN: &str = "main";
 const CHILD: &str = "child";
 const START: &str = "start";
@@ -241,7 +242,7 @@ fn ready(step: fn(String, u32) -> Step) -> Step {
     step(READY.to_owned(), 1)
 }
 
-/// What a task does that says that it is there and waits.
+/// The steps of a task that reports that it has begun, and waits.
 fn waiting() -> Vec<Step> {
     vec![ready(|channel, bytes| Step::Write { channel, bytes }), Step::AwaitLatch(START.into())]
 }

@@ -1,4 +1,4 @@
-//! How late a timer's sleeper comes on an idle CPU.
+//! How late a task whose timer expires is switched in on an idle CPU.
 
 use crate::system::monotonic;
 

@@ -1,4 +1,4 @@
-//! What comes upon a task from outside: the timer's ticks, and moves to another CPU.
+//! Interruptions of a task: the timer's ticks, and moves to another CPU.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What this machine's operations cost, each measured alone.
+//! The costs of this machine's operations, each measured alone.
 //!
 //! Nothing here is hackbench or any other workload that the costs are validated on. Every micro-benchmark is repeated in several passes
 //! over all of them, and each figure is the median over all its batches: ticks do little harm, nor do a CPU's and its neighbours'
@@ -117,7 +117,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     })
 }
 
-/// How the factor is called by which other work slows this one down.
+/// The name of the factor by which other work slows this one down.
 const CROWDING: &str = "crowding";
 
 /// No pass begins after so many nanoseconds.

@@ -25,7 +25,7 @@ const UNUSUAL: f64 = 5.0;
 /// What one round of a sleeper takes from the CPU-bound task on its CPU, in nanoseconds: from the interrupt that wakes the sleeper until it
 /// sleeps again and the CPU-bound task is switched in again.
 pub(crate) struct Sleeps {
-    /// Of one alone: its timer is mostly the next to expire.
+    /// Of a single one: its timer is mostly the next to expire.
     pub(crate) alone: Vec<f64>,
     /// Of two that go by turns: the other one's timer always expires earlier.
     pub(crate) by_turns: Vec<f64>,
@@ -35,7 +35,7 @@ pub(crate) fn sleeps(bench: &Bench) -> Result<Sleeps, NativeError> {
     Ok(Sleeps { alone: beside(bench, 1)?, by_turns: beside(bench, 2)? })
 }
 
-/// Time of this task that a timer's interrupt takes which wakes another one on its CPU and leaves it the CPU, in nanoseconds.
+/// The time that a timer's interrupt takes from this task, where it wakes another one on its CPU and this one goes on, in nanoseconds.
 ///
 /// The sleeper is SCHED_BATCH, whose wake-ups preempt no task (`check_preempt_wakeup`). It is switched in as this task yields, and only
 /// after an interrupt that has woken it.

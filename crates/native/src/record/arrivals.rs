@@ -54,7 +54,7 @@ const TASK_AND_TIME: u64 = 1 << 1 | 1 << 2;
 /// `sample_id_all`, `use_clockid`, `context_switch`.
 const FLAGS: u64 = 1 << 18 | 1 << 25 | 1 << 26;
 
-/// A task that came to a CPU, in the trace's time.
+/// A task that is switched in on a CPU, in the trace's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub(super) time: u64,

@@ -1,8 +1,8 @@
 //! Switches that a recording does not have: a task runs that no recorded switch switched in.
 //!
-//! A kernel may tell nothing of what some tasks do, such as those of a virtual machine's own agent: the switch to such a task is there, the
-//! one away from it is not, and neither is any other event of its own. Nothing else is missing then, unlike where events were lost. The
-//! arrival of the next task may still be recorded.
+//! A kernel may trace nothing of some tasks, such as those of a virtual machine's agent: the switch to such a task is recorded, the one
+//! away from it is not, and neither is any other event that the task causes. Nothing else is missing then, unlike where events were lost.
+//! The arrival of the next task may still be recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ struct Gap {
     pid: i64,
 }
 
-/// What an event tells of the current task.
+/// What an event shows of the current task.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight {
     /// The task that runs.
@@ -67,7 +67,7 @@ impl Continuity {
         !told
     }
 
-    /// How much later than a switch an arrival is told, at half of all; 0 where none was told.
+    /// How much later than a switch an arrival is recorded, at half of all; 0 where none was recorded.
     pub(super) fn lag(&mut self) -> u64 {
         self.lags.sort_unstable();
         self.lags.get(self.lags.len() / 2).copied().unwrap_or(0)

@@ -7,8 +7,8 @@ use clap::ValueEnum;
 /// What is recorded, from the least to the most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Level {
-    /// Switches, wakeups and forks: the least that tells how long tasks wait. Nothing else is recorded, so that recording
-    /// changes as little as it can; such a recording cannot be replayed.
+    /// Switches, wakeups and forks: the least that shows how long tasks wait. Nothing else is recorded, so that recording disturbs as
+    /// little as it can; such a recording cannot be replayed.
     #[value(name = "switches")]
     Switches,
     /// Tracepoints alone.

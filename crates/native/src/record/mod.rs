@@ -104,7 +104,7 @@ pub struct Recorded {
     pub clock: String,
     /// How many events.
     pub events: u64,
-    /// How many switches are missing, all from tasks of which the kernel tells nothing, to some that did not tell either; only a
+    /// How many switches are missing, all away from tasks of which the kernel traces nothing, to tasks that caused no event either; only a
     /// recording of the lowest level has any.
     pub untold: usize,
 }

@@ -40,7 +40,8 @@ impl Output {
     /// # Errors
     /// Where it cannot be written.
     pub(super) fn create(path: &Path) -> Result<Self, NativeError> {
-        let name = path.file_name().ok_or_else(|| refused(format!("{} is no file's name", path.display())))?;
+        let name =
+            path.file_name().ok_or_else(|| refused(format!("{} does not end in a file name", path.display())))?;
         let temporary = path.with_file_name(format!(".{}.{}", name.to_string_lossy(), system::pid()));
         let file = File::create(&temporary).map_err(|error| refused(format!("{}: {error}", path.display())))?;
         let file = BufWriter::new(file);

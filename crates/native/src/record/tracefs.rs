@@ -117,7 +117,7 @@ impl Instance {
         instance.set("trace_clock", clock)?;
         put(&instance.path.join("buffer_size_kb"), &buffer.to_string()).map_err(|error| {
             refused(format!(
-                "a buffer of {buffer} KiB for each CPU cannot be had ({error}); choose another with --buffer"
+                "a buffer of {buffer} KiB for each CPU is not available ({error}); choose another with --buffer"
             ))
         })?;
         Ok(instance)

@@ -118,7 +118,7 @@ impl<S: EventSink> Engine<'_, S> {
         true
     }
 
-    /// What is asked once in a jiffy, at an instant of it: false where the run may be over or is cancelled.
+    /// What is checked once in a jiffy, at an instant of it: false where the run may be over or is cancelled.
     #[inline(never)]
     fn flat_moment(&mut self, time: u64) -> bool {
         let cancelled = self.cancel.is_some_and(|cancel| cancel.load(Relaxed));
@@ -175,7 +175,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.switches += 1;
     }
 
-    /// [`Engine::come`] to such a CPU.
+    /// [`Engine::come`] on a CPU of the fast path.
     #[inline(always)]
     fn flat_come(&mut self, cpu: u32, task: u32) {
         if matches!(known!(self.arena.tasks[task as usize]).op, Op::Busy(_)) {

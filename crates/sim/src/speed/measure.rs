@@ -46,7 +46,7 @@ pub struct Measured {
     pub cpus: u32,
     /// Milliseconds simulated.
     pub simulated_ms: u64,
-    /// The most memory that the process had in RAM so far, in MiB, where the kernel tells.
+    /// The most memory that the process had in RAM so far, in MiB, where the kernel reports it.
     pub peak_mib: Option<f64>,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// The most memory that this process had in RAM so far, in bytes (`VmHWM` of `/proc/self/status`); none where it is not told.
+/// The most memory that this process had in RAM so far, in bytes (`VmHWM` of `/proc/self/status`); none where it is not reported.
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

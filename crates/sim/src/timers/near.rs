@@ -144,7 +144,7 @@ impl Near {
         true
     }
 
-    /// Takes the first timer away, of those that there are: whose it was.
+    /// Removes the first timer, which must exist, and returns its task.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> u32 {
         let now = self.first.time();

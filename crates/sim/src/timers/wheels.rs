@@ -177,7 +177,7 @@ impl Wheels {
         (level, word * 64 + self.occupied[level][word].trailing_zeros() as usize % 64)
     }
 
-    /// Takes the first timer away, of those that there are: whose it was. O(levels) on average.
+    /// Removes the first timer, which must exist, and returns its task. O(levels) on average.
     #[inline]
     pub(super) fn pop(&mut self) -> u32 {
         let task = self.first_task();
