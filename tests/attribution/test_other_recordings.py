@@ -1,5 +1,6 @@
 """Recordings of perf, trace-cmd and Perfetto: what they say of waits, and what they cannot show."""
 
+import gzip
 import json
 import subprocess
 from pathlib import Path
@@ -142,3 +143,30 @@ def test_perf_data_is_read_by_calling_perf(tmp_path: Path) -> None:
         pytest.skip("PERF MAY NOT RECORD HERE")
     found = why_recorded(path)
     assert any(task.name == "hackbench" for task in found.tasks)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus"), [("trace-cmd-6.12.txt.gz", 1), ("trace-cmd-2-cpus-6.12.txt.gz", 2)]
+)
+def test_the_text_of_trace_cmd_is_read_and_says_what_it_cannot_show(
+    name: str, cpus: int, tmp_path: Path
+) -> None:
+    """What trace-cmd 3.1.6 printed of six tracepoints, without `sched_stat_runtime`."""
+    with pytest.raises(InputError, match="does not say its kernel"):
+        why_recorded(FIXTURES / name)
+    found = why_recorded(FIXTURES / name, kernel="6.12", task="hackbench")
+    assert any("kernel's settings" in note for note in found.notes)
+    assert any("sched_stat_runtime" in note for note in found.notes)
+    assert any("several CPUs" in note for note in found.notes) == (cpus == 2)
+    assert found.task is not None
+    # hackbench -g 1 -f 3: three senders, three receivers and the first task.
+    assert found.task.tasks == 7
+    for task in found.tasks:
+        assert sum(cause.wait_ns for cause in task.causes) == task.wait_ns
+    # As `readable` makes it of a trace.dat, which names its kernel.
+    named = tmp_path / "named.txt"
+    with gzip.open(FIXTURES / name, "rt") as text:
+        named.write_text(f"# os release : 6.12.117+deb13-amd64\n{text.read()}")
+    inferred = infer(named)
+    assert inferred.cpus == cpus
+    assert any("kernel's settings" in note for note in inferred.limits)
