@@ -6,13 +6,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.needs import debian, recordable
+from tests.needs import GUEST, debian, recordable
 
 from schedlab.attribution.waiting import why_recorded
 from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
 from schedlab.measure import trace_text
 from schedlab.measure.inference import infer
+from schedlab.vm.guest import Guest
 
 FIXTURES = Path("crates/trace/tests/fixtures")
 ONE_CPU = ("perf-sched-6.18.txt.gz", "one-cpu.perfetto-trace", "one-cpu-compact.perfetto-trace")
@@ -170,3 +171,24 @@ def test_the_text_of_trace_cmd_is_read_and_says_what_it_cannot_show(
     inferred = infer(named)
     assert inferred.cpus == cpus
     assert any("kernel's settings" in note for note in inferred.limits)
+
+
+@debian("trace-cmd", "rt-tests", *GUEST)
+def test_a_file_of_trace_cmd_is_read_by_calling_it() -> None:
+    """A guest's `trace.dat`; it names its kernel, which the text does not."""
+    events = " ".join(
+        f"-e sched:sched_{name}" for name in ("switch", "waking", "wakeup", "wakeup_new")
+    )
+    script = (
+        f"cd /dev/shm && trace-cmd record -q -C mono {events} -e sched:sched_process_fork "
+        "-o trace.dat hackbench -g 1 -f 2 -l 2 && cp trace.dat $OUT/"
+    )
+    with Guest.boot("6.12", clock="instructions") as guest:
+        done = guest.run(["sh", "-c", script], timeout=120)
+        assert done.code == 0, done.errors
+        found = why_recorded(guest.shared / "trace.dat", task="hackbench")
+    assert found.release.startswith("6.12.")
+    assert found.wait_ns > 0
+    assert found.task is not None
+    # Two senders, two receivers and the first task.
+    assert found.task.tasks == 5
