@@ -1,17 +1,19 @@
 """Recordings of perf, trace-cmd and Perfetto: what they say of waits, and what they cannot show."""
 
+import gzip
 import json
 import subprocess
 from pathlib import Path
 
 import pytest
-from tests.needs import debian, recordable
+from tests.needs import GUEST, debian, recordable
 
 from schedlab.attribution.waiting import why_recorded
 from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
 from schedlab.measure import trace_text
 from schedlab.measure.inference import infer
+from schedlab.vm.guest import Guest
 
 FIXTURES = Path("crates/trace/tests/fixtures")
 ONE_CPU = ("perf-sched-6.18.txt.gz", "one-cpu.perfetto-trace", "one-cpu-compact.perfetto-trace")
@@ -142,3 +144,51 @@ def test_perf_data_is_read_by_calling_perf(tmp_path: Path) -> None:
         pytest.skip("PERF MAY NOT RECORD HERE")
     found = why_recorded(path)
     assert any(task.name == "hackbench" for task in found.tasks)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpus"), [("trace-cmd-6.12.txt.gz", 1), ("trace-cmd-2-cpus-6.12.txt.gz", 2)]
+)
+def test_the_text_of_trace_cmd_is_read_and_says_what_it_cannot_show(
+    name: str, cpus: int, tmp_path: Path
+) -> None:
+    """What trace-cmd 3.1.6 printed of six tracepoints, without `sched_stat_runtime`."""
+    with pytest.raises(InputError, match="does not say its kernel"):
+        why_recorded(FIXTURES / name)
+    found = why_recorded(FIXTURES / name, kernel="6.12", task="hackbench")
+    assert any("kernel's settings" in note for note in found.notes)
+    assert any("sched_stat_runtime" in note for note in found.notes)
+    assert any("several CPUs" in note for note in found.notes) == (cpus == 2)
+    assert found.task is not None
+    # hackbench -g 1 -f 3: three senders, three receivers and the first task.
+    assert found.task.tasks == 7
+    for task in found.tasks:
+        assert sum(cause.wait_ns for cause in task.causes) == task.wait_ns
+    # As `readable` makes it of a trace.dat, which names its kernel.
+    named = tmp_path / "named.txt"
+    with gzip.open(FIXTURES / name, "rt") as text:
+        named.write_text(f"# os release : 6.12.117+deb13-amd64\n{text.read()}")
+    inferred = infer(named)
+    assert inferred.cpus == cpus
+    assert any("kernel's settings" in note for note in inferred.limits)
+
+
+@debian("trace-cmd", "rt-tests", *GUEST)
+def test_a_file_of_trace_cmd_is_read_by_calling_it() -> None:
+    """A guest's `trace.dat`; it names its kernel, which the text does not."""
+    events = " ".join(
+        f"-e sched:sched_{name}" for name in ("switch", "waking", "wakeup", "wakeup_new")
+    )
+    script = (
+        f"cd /dev/shm && trace-cmd record -q -C mono {events} -e sched:sched_process_fork "
+        "-o trace.dat hackbench -g 1 -f 2 -l 2 && cp trace.dat $OUT/"
+    )
+    with Guest.boot("6.12", clock="instructions") as guest:
+        done = guest.run(["sh", "-c", script], timeout=120)
+        assert done.code == 0, done.errors
+        found = why_recorded(guest.shared / "trace.dat", task="hackbench")
+    assert found.release.startswith("6.12.")
+    assert found.wait_ns > 0
+    assert found.task is not None
+    # Two senders, two receivers and the first task.
+    assert found.task.tasks == 5

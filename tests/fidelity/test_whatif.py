@@ -1,6 +1,7 @@
 """The criteria of what-if predictions, and that every bound can fail."""
 
 import dataclasses
+import gzip
 import itertools
 import json
 from collections.abc import Iterator
@@ -232,6 +233,36 @@ def test_the_runners_tasks_are_known_in_their_order() -> None:
     merged = in_roles(behaviour, work)
     assert set(merged.tasks) == {*work.roles, "others"}
     assert merged.share("others") == pytest.approx(0.3)
+
+
+def test_tasks_that_have_the_names_of_their_kinds_are_known_as_well() -> None:
+    work = REGISTER.workloads["serving"]
+    kinds = ["schedlab_native", "hog", "hog", "server", "server", "server", "server"]
+    names = [f"{kind}-{pid}" for pid, kind in enumerate(kinds, 99)]
+    named = roles(_behaviour(dict.fromkeys(names, 0.1), 5, 5), work)
+    assert tuple(named.values()) == work.roles
+    assert named["hog-100"] == "hog[0]"
+
+
+def test_a_workload_begins_with_its_last_fork(tmp_path: Path) -> None:
+    """Forks of others do not count; the recorder's child, 121, becomes the command."""
+    fork = (
+        " x-1 0..... {time}: sched_process_fork: comm=x pid={pid} child_comm={name} "
+        "child_pid={child}"
+    )
+    forks = [
+        ("1.000002000", 121, "schedlab-native", 122),
+        ("1.000005000", 122, "main", 123),
+        ("1.000009000", 7, "schedlab-native", 130),
+    ]
+    lines = [
+        "# recorder: 120 121",
+        " x-120 0..... 1.000000000: tracing_mark_write: schedlab: begin",
+        *(fork.format(time=at, pid=pid, name=name, child=new) for at, pid, name, new in forks),
+    ]
+    trace = tmp_path / "trace.txt.gz"
+    trace.write_bytes(gzip.compress("\n".join(lines).encode()))
+    assert collecting._began(trace) == 5_000
 
 
 def test_a_change_is_made_in_the_file_and_the_knobs() -> None:

@@ -90,6 +90,30 @@ def test_a_recorded_workload_is_summed_up(
     assert f"{made.path}: 1234 events of 6.1.0, 2 CPUs\nlevel L0; it allows L1\n" in printed
 
 
+@pytest.mark.parametrize(
+    ("lost", "cost", "expected"),
+    [
+        (0, (612.4, 0.0213), "no event lost; recording cost 612 ns an event, 2.1% of the CPUs'"),
+        (0, (None, None), "no event lost; its cost could not be measured"),
+        (7, (1000.0, 0.5), "switches of hidden tasks that are missing: 7; recording cost"),
+    ],
+)
+def test_a_recording_states_its_losses_and_its_cost(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    lost: int,
+    cost: tuple[float | None, float | None],
+    expected: str,
+) -> None:
+    made = Recording(Path("t"), "6.1.0", "L0", "L0", (), 1, "local", 9, "", lost, *cost)
+    monkeypatch.setattr("schedlab.cli.record.record", lambda *_, **__: made)
+    assert invoke(["record", "-o", "t", "--", "true"]) == 0
+    assert expected in capsys.readouterr().out
+    assert invoke(["record", "-o", "t", "--json", "--", "true"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["lost"], shown["event_ns"], shown["overhead"]) == (lost, *cost)
+
+
 @recordable
 def test_the_program_records_a_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "trace.txt.gz"
@@ -157,6 +181,14 @@ def test_a_guest_is_recorded_with_probes(
         left = guest.run(["sh", "-c", listing])
     lines = _check(path, recording.events)
     assert (recording.level, recording.cpus, recording.clock) == ("L1", 1, "local")
+    # L1 has more probes than L0k, but an event of either costs something.
+    for made in (recording, lower):
+        assert made.lost == 0
+        assert made.event_ns is not None
+        assert made.event_ns > 0
+        assert made.overhead is not None
+        assert 0 < made.overhead < 1
+    assert any(line.startswith("# overhead: ") for line in lines)
     assert left.output == ""
     # Of all probes only those of places and states are in the lower one.
     assert (lower.level, lower.allowed) == ("L0k", "L1")

@@ -399,7 +399,7 @@ pub(crate) fn abnormal(status: c_int) -> Option<String> {
     }
 }
 
-/// Gives the calling process a name.
+/// Gives the calling process or thread a name.
 pub(crate) fn set_name(name: &CStr) {
     // SAFETY: the kernel reads a text that a zero byte ends.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };

@@ -1,5 +1,6 @@
 //! One task of a run: it takes its operations from its cursor and does them.
 
+use std::ffi::CString;
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -95,6 +96,8 @@ impl Newborn {
     pub(crate) fn live(self) {
         let Self { world, mut cursor, template, slot, first } = self;
         prepare(world, template);
+        // A recording of the run then tells one kind of task from another.
+        system::set_name(&task_name(&world.program.template(template).name));
         let mut task = Task {
             world,
             template,
@@ -298,6 +301,12 @@ impl Task {
             slot.delays.store(delays.saturating_sub(self.delays_before.1), Relaxed);
         }
     }
+}
+
+/// The name that the kernel shows of a task of a template; it keeps 15 bytes.
+fn task_name(template: &str) -> CString {
+    let bytes: Vec<u8> = template.bytes().filter(|byte| *byte != 0).collect();
+    CString::new(bytes).unwrap_or_default()
 }
 
 /// Time spent runnable but not running, and how often the calling thread got a CPU: the last two of the three numbers in its

@@ -12,7 +12,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.measure.recording import BUFFER, LEVELS, Recording, record
-from schedlab.model import Workload
+from schedlab.model import Workload, short_time
 from schedlab.model.outcome import Outcome
 from schedlab.report.terminal import emit_json, note, note_all, say
 from schedlab.report.text import describe_outcome
@@ -126,3 +126,19 @@ def _print(recording: Recording, what: Workload | Sequence[str]) -> None:
     say(f"{recording.path}: {counted(recording.events, 'event')} of {recording.release}, {cpus}")
     more = "" if recording.level == recording.allowed else f"; it allows {recording.allowed}"
     say(f"level {recording.level}{more}")
+    say(f"{losses(recording)}; {cost(recording)}")
+
+
+def losses(recording: Recording) -> str:
+    """Return how many events are missing, in words."""
+    if recording.lost == 0:
+        return "no event lost"
+    return f"switches of hidden tasks that are missing: {recording.lost}"
+
+
+def cost(recording: Recording) -> str:
+    """Return what recording cost, in words."""
+    if recording.event_ns is None or recording.overhead is None:
+        return "its cost could not be measured"
+    each = short_time(recording.event_ns)
+    return f"recording cost {each} an event, {recording.overhead:.1%} of the CPUs' time"

@@ -15,7 +15,7 @@ from schedlab.measure.inference import infer
 from schedlab.model import Machine, Workload, short_time
 from schedlab.regression import verification
 from schedlab.regression.regress import RUNS, Contribution, Regression, metric_of, regress
-from schedlab.regression.verification import Check, reader
+from schedlab.regression.verification import Check
 from schedlab.report.terminal import emit_json, heading, note, say, show, waiting
 from schedlab.report.words import percent
 
@@ -66,14 +66,13 @@ def command(
     their Shapley values. A recording is simulated as the workload inferred from it.
 
     With --verify both kernels run in guests, with the settings that a real kernel has: it says
-    whether the measured factors agree with the predicted ones.
+    whether the measured factors agree with the predicted ones. Percentiles are those of recordings
+    of the guests.
 
     Example: [bold]schedlab regress schbench:duration=100ms --from 6.1 --to 6.12 --metric
     p99:worker --cpus 2 --costs reference --runs 4[/bold]
     """
     metric_of(metric)
-    if verify:
-        reader(metric)
     if runs < 2:
         raise InputError(f"--runs is {runs}; allowed: 2 or more")
     machine = options.machine_of(cpus, costs, topology)
@@ -84,6 +83,8 @@ def command(
         machine = machine if cpus is not None else Machine(inferred.cpus or 1, machine.costs)
         for limit in inferred.limits:
             note(limit)
+        if cpus is None and inferred.cpus is None:
+            note("the recording does not say its kernel, so 1 CPU is simulated: --cpus sets others")
         note("the workload is inferred: 'schedlab infer --check' says how well it stands in")
     else:
         work = Workload.parse(source)

@@ -48,6 +48,12 @@ class Recording:
         clock: the trace's clock.
         events: how many there are.
         output: what the command printed.
+        lost: events or switches that are missing. A recording for replay has none, or is not kept;
+            of the level ``switches`` those from hidden tasks of which nothing told.
+        event_ns: nanoseconds that recording an event costs, measured after the recording; None
+            where it could not be measured.
+        overhead: the part of the CPUs' time that its events cost, 0 to 1; None where it could not
+            be measured.
     """
 
     path: Path
@@ -59,6 +65,9 @@ class Recording:
     clock: str
     events: int
     output: str
+    lost: int = 0
+    event_ns: float | None = None
+    overhead: float | None = None
 
 
 def record(
@@ -139,6 +148,7 @@ def _read(done: processes.Completed) -> Recording:
     output, _, last = host.printed(done).rstrip("\n").rpartition("\n")
     try:
         found = json.loads(last)
+        cost = found["overhead"] or {}
         return Recording(
             path=Path(found["output"]),
             release=found["release"],
@@ -149,8 +159,11 @@ def _read(done: processes.Completed) -> Recording:
             clock=found["clock"],
             events=found["events"],
             output=output,
+            lost=found["untold"],
+            event_ns=cost.get("event_ns"),
+            overhead=cost.get("share"),
         )
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise RunError("the recorder did not say what it recorded") from None
 
 

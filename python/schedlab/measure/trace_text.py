@@ -27,6 +27,8 @@ class _Form:
     name: str
     package: str
     command: tuple[str, ...]
+    kernel: tuple[str, ...] = ()
+    """The command that prints `uname` of the recorded kernel, where the text does not have it."""
 
 
 _FORMS = (
@@ -44,6 +46,7 @@ _FORMS = (
         "a recording of trace-cmd",
         "trace-cmd",
         ("trace-cmd", "report", "-t", "-l", "-i"),
+        ("trace-cmd", "report", "--uname", "-i"),
     ),
 )
 
@@ -71,7 +74,8 @@ def readable(trace: Path) -> Iterator[Path]:
         )
     with tempfile.TemporaryDirectory(prefix="schedlab-") as directory:
         text = Path(directory) / "trace.txt"
-        script = 'file=$1; shift; exec "$@" > "$file"'
+        text.write_text(_head(form, program, trace), encoding="utf-8")
+        script = 'file=$1; shift; exec "$@" >> "$file"'
         printed = ["sh", "-c", script, "sh", str(text), program, *form.command[1:]]
         done = processes.run(
             [*printed, str(trace.absolute())],
@@ -83,6 +87,22 @@ def readable(trace: Path) -> Iterator[Path]:
             why = said[-1].strip()[:200] if said else f"exit code {done.code}"
             raise InputError(f"{trace}: {form.command[0]} does not print it: {why}")
         yield text
+
+
+def _head(form: _Form, program: str, trace: Path) -> str:
+    """Return a line that names the recorded kernel as `perf script` does; none where it is there.
+
+    A recording that does not name it gets none: the reader then asks for the kernel.
+    """
+    if not form.kernel:
+        return ""
+    words = [program, *form.kernel[1:], str(trace.absolute())]
+    for line in processes.run(words, timeout=TIMEOUT).output.splitlines():
+        # Linux host 6.12.95-amd64 x86_64
+        found = line.split()
+        if len(found) >= 3 and found[0] == "Linux":
+            return f"# os release : {found[2]}\n"
+    return ""
 
 
 def _form(trace: Path) -> _Form | None:

@@ -1,15 +1,19 @@
 """A regression on real kernels: both releases in guests, and the settings that undo it."""
 
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+from schedlab.attribution.waiting import why_recorded
 from schedlab.boundary.errors import InputError
 from schedlab.experiment.stats import Estimate, paired_ratio
+from schedlab.measure.recording import record
 from schedlab.model import Workload
 from schedlab.model.outcome import Outcome
-from schedlab.regression.regress import Regression
+from schedlab.regression.regress import Regression, metric_of
 from schedlab.targets import vm
 from schedlab.vm import Guest
 
@@ -17,6 +21,9 @@ __all__ = ["Check", "Verdict", "reader", "verify"]
 
 RUNS = 4
 """Seeds that each kernel and setting is run with."""
+
+_COMM = 15
+"""Bytes of a task's name that the kernel keeps (`TASK_COMM_LEN`)."""
 
 Verdict = Literal["agrees", "same direction", "disagrees", "inconclusive"]
 
@@ -40,27 +47,45 @@ class Check:
     verdict: Verdict
 
 
-def reader(metric: str) -> Callable[[Outcome], float]:
-    """Return what reads a metric from a real run.
+def reader(metric: str) -> Callable[[Workload, Guest, int], float]:
+    """Return what runs a workload in a guest, with a seed, and reads a metric.
+
+    Percentiles are those of a recording of the run (level L0); its cost is part of the waits, under
+    both kernels alike.
 
     Raises:
-        InputError: real runs do not measure it.
+        InputError: it names no metric.
 
-    >>> reader("p99:worker")
+    >>> reader("p99")
     Traceback (most recent call last):
     ...
-    schedlab.boundary.errors.InputError: --verify with metric 'p99:worker'; allowed: \
-turnaround, switches, run:NAME, wait:NAME
+    schedlab.boundary.errors.InputError: metric 'p99'; allowed: p99:NAME (any percentile), \
+wait:NAME, run:NAME, turnaround, switches
     """
-    if metric == "turnaround":
-        return lambda run: run.turnaround_ns
-    if metric == "switches":
-        return lambda run: run.switches
+    _, percentile = metric_of(metric)
     kind, _, name = metric.partition(":")
-    if kind not in ("run", "wait") or not name:
-        raise InputError(
-            f"--verify with metric '{metric}'; allowed: turnaround, switches, run:NAME, wait:NAME"
-        )
+    if kind not in ("run", "wait", "turnaround", "switches"):
+        return lambda workload, guest, seed: _recorded(workload, guest, seed, name, percentile)
+    read = _of_outcome(kind, name)
+    return lambda workload, guest, seed: read(vm.run(workload, guest, seed=seed, delays=True))
+
+
+def _recorded(workload: Workload, guest: Guest, seed: int, name: str, percentile: float) -> float:
+    """Return a percentile of a kind of task's waits, of a recording of a run."""
+    with tempfile.TemporaryDirectory(prefix="schedlab-") as directory:
+        path = Path(directory) / "trace.txt"
+        record(path, workload, guest=guest, level="L0", seed=seed)
+        task = why_recorded(path, task=name[:_COMM], percentile=percentile, worst=0).task
+    if task is None:
+        raise InputError(f"no task '{name}' waited in the guest of {guest.kernel.release}")
+    return task.percentile_ns
+
+
+def _of_outcome(kind: str, name: str) -> Callable[[Outcome], float]:
+    if kind == "turnaround":
+        return lambda run: run.turnaround_ns
+    if kind == "switches":
+        return lambda run: run.switches
 
     def read(run: Outcome) -> float:
         tasks = [task for task in run.tasks if re.split(r"[.\[]", task.name)[0] == name]
@@ -84,7 +109,7 @@ def verify(
         runs: seeds of each kernel and setting, 2 or more.
 
     Raises:
-        InputError: real runs do not measure the metric, or a kernel is not to be found.
+        InputError: the metric names no task that ran, or a kernel is not to be found.
         RunError: a guest dies, or a run comes to no end.
     """
     read = reader(found.metric)
@@ -114,12 +139,16 @@ def _series(release: str) -> str:
 def _values(
     workload: Workload,
     guest: Guest,
-    read: Callable[[Outcome], float],
+    read: Callable[[Workload, Guest, int], float],
     seeds: Sequence[int],
     knobs: dict[str, str],
 ) -> list[float]:
-    runs = (vm.run(workload, guest, knobs=knobs, seed=seed, delays=True) for seed in seeds)
-    return [max(1.0, read(run)) for run in runs]
+    def one(seed: int) -> float:
+        # Set anew for each run: a guest may have been booted again.
+        with vm.guest_knobs.applied(guest, knobs):
+            return max(1.0, read(workload, guest, seed))
+
+    return [one(seed) for seed in seeds]
 
 
 def verdict(predicted: Estimate, measured: Estimate) -> Verdict:

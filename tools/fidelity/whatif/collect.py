@@ -33,6 +33,7 @@ RUNNER = "schedlab"
 """How the names of the runner's own tasks begin."""
 
 _TIME = re.compile(r" (\d+)\.(\d{9}): ")
+_FORK = re.compile(r": sched_process_fork: .* pid=(\d+) child_comm=.* child_pid=(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +278,17 @@ def _began(trace: Path) -> int:
         RunError: it cannot be read, or no task was made.
     """
     begin = last = None
+    # The process that becomes the command, and all that descend from it.
+    own: set[str] = set()
     try:
         with gzip.open(trace, "rt", encoding="utf-8") as lines:
             for line in lines:
                 if line.startswith("#"):
-                    continue
-                if "schedlab: begin" in line:
+                    own.update(line.split()[-1:] if line.startswith("# recorder:") else ())
+                elif "schedlab: begin" in line:
                     begin = _time(line)
-                elif f"child_comm={RUNNER}" in line:
+                elif (fork := _FORK.search(line)) is not None and fork[1] in own:
+                    own.add(fork[2])
                     last = _time(line)
     except (OSError, EOFError, ValueError) as error:
         raise RunError(f"{trace}: {error}") from None
@@ -329,9 +333,15 @@ def _with_tasks(text: str, named: Mapping[str, str], change: Change) -> str:
 def roles(behaviour: Behaviour, work: Described) -> dict[str, str]:
     """Return which of the workload's tasks a recorded one is.
 
-    The runner makes them in the order of the file, after all others of its own.
+    The runner makes them in the order of the file, after all others of its own. They have its name
+    or, where it names them, that of their kind, of which the kernel keeps 15 bytes.
     """
-    own = [name for name in behaviour.tasks if name.startswith(RUNNER)]
+    kinds = {role.partition("[")[0][:15].replace("-", "_") for role in work.roles}
+    own = [
+        name
+        for name in behaviour.tasks
+        if name.startswith(RUNNER) or name.strip("'").rpartition("-")[0] in kinds
+    ]
     own.sort(key=lambda name: int(name.rpartition("-")[2].strip("'")))
     wanted = work.roles
     return dict(zip(own[-len(wanted) :], wanted, strict=True)) if len(own) >= len(wanted) else {}

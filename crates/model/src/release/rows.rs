@@ -344,6 +344,10 @@ rows! {
     /// Sums are followed in their own 64 bits, for what is added, too (`__update_sa`).
     pelt_sums_in_64_bits: Flag, since (7, 0),
         commit "089d84203ad4" "sched/fair: Fold the sched_avg update";
+    /// An entity's load sum joins its queue's and leaves it without its weight: the fault of that fold, which no release had, for
+    /// 6ab7973f2540 mended it.
+    load_sums_lose_weight: Flag, since (7, 0), until (7, 0), requires [eevdf],
+        commit "089d84203ad4" "sched/fair: Fold the sched_avg update";
     /// A new task of another class is treated as one that just left the fair class, without utilisation from its queue.
     new_tasks_of_other_classes_age: Flag, since (6, 1),
         commit "e4fe074d6c35" "sched/fair: Don't init util/runnable_avg for !fair task";

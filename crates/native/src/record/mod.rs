@@ -11,6 +11,7 @@ mod continuity;
 mod format;
 mod level;
 mod output;
+mod overhead;
 mod probes;
 mod render;
 mod ring;
@@ -37,6 +38,7 @@ use output::{Output, Written};
 use tracefs::{Instance, refused};
 
 pub use level::Level;
+pub use overhead::Overhead;
 
 /// What is traced besides the probes: system and name. Those that a kernel lacks are left out.
 const TRACEPOINTS: &[(&str, &str)] = &[
@@ -107,6 +109,8 @@ pub struct Recorded {
     /// How many switches are missing, all away from tasks of which the kernel traces nothing, to tasks that caused no event either; only a
     /// recording of the lowest level has any.
     pub untold: usize,
+    /// What recording costs, where it could be measured.
+    pub overhead: Option<Overhead>,
 }
 
 /// Records what the scheduler does while a command runs.
@@ -188,6 +192,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     // A replay of several CPUs needs all probes; other recordings need no look that costs events.
     let averages = cpus.len() > 1 && level == Level::L1;
     let mut looked = Ok(());
+    let begun = system::monotonic();
     let ended = child.begin().and_then(|()| {
         if averages && !child.ends_within(MIDWAY.min(options.timeout))? {
             looked = show_averages(&instance, &mut text, "midway");
@@ -199,9 +204,11 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     }
     let marked = marked.and(looked).and_then(|()| instance.mark("schedlab: end"));
     instance.set("tracing_on", "0")?;
+    let elapsed = system::monotonic() - begun;
     become_ordinary();
     ended?;
     drop(child);
+    let mut measured = None;
     let written = match &mut output {
         None => Written::default(),
         Some(output) => {
@@ -217,7 +224,11 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             let partly = level == Level::Switches;
             let written = output::events(output, &instance, &root, arrived, &mut renderer, signals, partly)?;
             let Written { events, untold, lag } = written;
-            output.write(&format!("# untold: {untold}\n# arrival_lag: {lag}\n# end: events={events}\n"))?;
+            measured = overhead::measure(&instance, events, elapsed, cpus.len());
+            let cost = measured.map_or_else(String::new, |one| {
+                format!("# overhead: {:.0} ns an event, {:.4} of the CPUs' time\n", one.event_ns, one.share)
+            });
+            output.write(&format!("# untold: {untold}\n# arrival_lag: {lag}\n{cost}# end: events={events}\n"))?;
             written
         }
     };
@@ -232,6 +243,7 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
         clock: clock.to_owned(),
         events: written.events,
         untold: written.untold,
+        overhead: measured,
     })
 }
 

@@ -229,12 +229,22 @@ impl Instance {
 
     /// Events of a CPU that could not be kept.
     pub(super) fn lost(&self, cpu: u32) -> io::Result<u64> {
+        self.counted(cpu, &["overrun:", "commit overrun:", "dropped events:"])
+    }
+
+    /// Events of a CPU that are in its buffer and were not read yet.
+    pub(super) fn kept(&self, cpu: u32) -> io::Result<u64> {
+        self.counted(cpu, &["entries:"])
+    }
+
+    /// The sum of these counters of a CPU's buffer.
+    fn counted(&self, cpu: u32, names: &[&str]) -> io::Result<u64> {
         let statistics = fs::read_to_string(self.path.join(format!("per_cpu/cpu{cpu}/stats")))?;
-        let counted = |name: &str| {
+        let of = |name: &&str| {
             let line = statistics.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
             line.unwrap_or(0)
         };
-        Ok(["overrun:", "commit overrun:", "dropped events:"].into_iter().map(counted).sum())
+        Ok(names.iter().map(of).sum())
     }
 }
 

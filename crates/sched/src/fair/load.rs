@@ -444,9 +444,9 @@ impl Sums {
             avg.load_avg = new;
             return;
         }
-        self.subtract_load(queue, avg.load_avg, old * avg.load_sum);
+        self.subtract_load(queue, avg.load_avg, old, avg.load_sum);
         avg.load_avg = avg.divide(new * avg.load_sum);
-        self.add_load(queue, avg.load_avg, new * avg.load_sum);
+        self.add_load(queue, avg.load_avg, new, avg.load_sum);
     }
 
     /// `update_tg_cfs_load`: a group's runnable time cannot be copied, for its tasks' overlap; more is added up to the whole, less

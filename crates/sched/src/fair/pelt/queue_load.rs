@@ -94,7 +94,7 @@ pub(crate) fn attach_at_once(queue: &mut QueueLoad, avg: &mut SchedAvg, weight: 
         1024 => load_sum >> 10,
         _ => load_sum / weight.max(1),
     };
-    sums.add_load(&mut queue.avg, avg.load_avg, weight * avg.load_sum);
+    sums.add_load(&mut queue.avg, avg.load_avg, weight, avg.load_sum);
     queue.avg.util_avg += avg.util_avg;
     queue.avg.util_sum = queue.avg.util_sum.wrapping_add(avg.util_sum);
     queue.avg.runnable_avg += avg.runnable_avg;

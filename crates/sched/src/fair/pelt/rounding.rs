@@ -13,6 +13,8 @@ pub(crate) enum Sums {
     Followed,
     /// 7.2 (`__update_sa`): the same in the sum's own bits, and for what is added too.
     FollowedWhole,
+    /// The fault that `__update_sa` came with: the same, but load sums are added and taken away without their weight.
+    FollowedUnweighed,
 }
 
 /// What a sleeper took with it (`removed`): how many, and what averages of theirs.
@@ -27,6 +29,9 @@ pub(crate) struct Removed {
 impl Sums {
     #[inline(always)]
     pub(crate) const fn of(rules: &RuleSet) -> Self {
+        if rules.load_sums_lose_weight {
+            return Self::FollowedUnweighed;
+        }
         match (rules.pelt_sums_followed, rules.pelt_sums_in_64_bits) {
             (false, _) => Self::Anew,
             (true, false) => Self::Followed,
@@ -37,22 +42,32 @@ impl Sums {
     /// No less than `average` times the least divider.
     fn floor(self, sum: u64, average: u64) -> u64 {
         match self {
-            Self::FollowedWhole => sum.max(average.wrapping_mul(u64::from(PELT_MIN_DIVIDER))),
+            Self::FollowedWhole | Self::FollowedUnweighed => sum.max(average.wrapping_mul(u64::from(PELT_MIN_DIVIDER))),
             _ => u64::from(at_least(sum, average)),
         }
     }
 
-    /// `enqueue_load_avg`.
-    pub(crate) fn add_load(self, queue: &mut SchedAvg, average: u64, sum: u64) {
+    /// What an entity's load sum is on its queue's account.
+    #[inline(always)]
+    fn weighed(self, weight: u64, sum: u64) -> u64 {
+        if self == Self::FollowedUnweighed { sum } else { weight * sum }
+    }
+
+    /// `enqueue_load_avg`: of an entity of `weight`.
+    pub(crate) fn add_load(self, queue: &mut SchedAvg, average: u64, weight: u64, sum: u64) {
         queue.load_avg += average;
-        queue.load_sum = queue.load_sum.wrapping_add(sum);
-        if self == Self::FollowedWhole {
+        queue.load_sum = queue.load_sum.wrapping_add(self.weighed(weight, sum));
+        if matches!(self, Self::FollowedWhole | Self::FollowedUnweighed) {
             queue.load_sum = self.floor(queue.load_sum, queue.load_avg);
         }
     }
 
-    /// `dequeue_load_avg`.
-    pub(crate) fn subtract_load(self, queue: &mut SchedAvg, average: u64, sum: u64) {
+    /// `dequeue_load_avg`: of an entity of `weight`.
+    pub(crate) fn subtract_load(self, queue: &mut SchedAvg, average: u64, weight: u64, sum: u64) {
+        self.take_load(queue, average, self.weighed(weight, sum));
+    }
+
+    fn take_load(self, queue: &mut SchedAvg, average: u64, sum: u64) {
         queue.load_avg = queue.load_avg.saturating_sub(average);
         queue.load_sum = queue.load_sum.saturating_sub(sum);
         if self != Self::Anew {
@@ -72,7 +87,7 @@ impl Sums {
 
     /// `detach_entity_load_avg`: an entity of `weight` leaves.
     pub(crate) fn detach(self, queue: &mut SchedAvg, avg: &SchedAvg, weight: u64) {
-        self.subtract_load(queue, avg.load_avg, weight * avg.load_sum);
+        self.subtract_load(queue, avg.load_avg, weight, avg.load_sum);
         if self == Self::Anew {
             let divider = queue.divider();
             queue.util_avg = queue.util_avg.saturating_sub(avg.util_avg);
@@ -95,7 +110,7 @@ impl Sums {
             queue.runnable_avg = queue.runnable_avg.saturating_sub(removed.runnable);
             queue.runnable_sum = queue.runnable_avg * divider;
         } else {
-            self.subtract_load(queue, removed.load, removed.load * divider);
+            self.take_load(queue, removed.load, removed.load * divider);
             self.subtract_runnable(queue, removed.runnable, removed.runnable * divider);
         }
     }
@@ -107,5 +122,29 @@ impl Sums {
             return *average * divider;
         }
         self.floor(add_positive(sum, delta_sum), *average)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task of weight 1024 that always ran leaves a queue with another like it. The sums of both are 47,742 times their weight at most.
+    #[test]
+    fn without_its_weight_a_load_sum_stays_with_the_queue() {
+        let task = SchedAvg { load_avg: 1024, load_sum: 47_742, ..SchedAvg::default() };
+        let both = SchedAvg { load_avg: 2048, load_sum: 2 * 1024 * 47_742, ..SchedAvg::default() };
+        let left = |sums: Sums| {
+            let mut queue = both;
+            sums.subtract_load(&mut queue, task.load_avg, 1024, task.load_sum);
+            (queue.load_avg, queue.load_sum)
+        };
+        assert_eq!(left(Sums::FollowedWhole), (1024, 1024 * 47_742));
+        // Taken off is what it ran alone, so nearly all of its load comes back as the average is next made of the sum.
+        assert_eq!(left(Sums::FollowedUnweighed), (1024, 2 * 1024 * 47_742 - 47_742));
+        // Added is the average's least sum: the floor gives back the weight.
+        let mut queue = SchedAvg::default();
+        Sums::FollowedUnweighed.add_load(&mut queue, task.load_avg, 1024, task.load_sum);
+        assert_eq!((queue.load_avg, queue.load_sum), (1024, 1024 * u64::from(PELT_MIN_DIVIDER)));
     }
 }
