@@ -438,3 +438,21 @@ def test_bench_measures_a_scenario_beside_its_goal(capsys: Capture) -> None:
 def test_bench_refuses_what_it_does_not_know(capsys: Capture) -> None:
     assert invoke(["bench", "nothing"]) == 2
     assert "there is no scenario 'nothing'; allowed: hogs-64x4, " in capsys.readouterr().err
+
+
+def test_a_comparison_that_fails_says_what_is_kept(capsys: Capture, tmp_path: Path) -> None:
+    # It fails once, the sixth time that it runs: two runs warm up, and a disturbed one is repeated.
+    count, flaky = tmp_path / "count", tmp_path / "flaky"
+    flaky.write_text(f'#!/bin/sh\necho >> {count}\n[ "$(wc -l < {count})" != 6 ]\n')
+    flaky.chmod(0o755)
+    store = ["--store", str(tmp_path / "runs.db")]
+    line = ["compare", "--on", "host", "--policy", "other,batch", "--command", str(flaky), *store]
+    line += ["--metric", "seconds", "--blocks", "6"]
+    assert invoke(line) == 1
+    said = re.search(r"(\d+) runs? (is|are) kept in (\S+): the same", capsys.readouterr().err)
+    assert said is not None
+    assert said[3] == f"{tmp_path}/runs.db"
+    assert int(said[1]) >= 1
+    # It does go on from there: those are not repeated.
+    assert invoke(line) == 0
+    assert f"{said[1]} runs were in the store and not run again" in capsys.readouterr().err
