@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from schedlab import Machine, simulate
 from schedlab.cli.main import app, invoke
+from schedlab.report.text import describe_outcome
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[2]
@@ -456,3 +459,16 @@ def test_a_comparison_that_fails_says_what_is_kept(capsys: Capture, tmp_path: Pa
     # It does go on from there: those are not repeated.
     assert invoke(line) == 0
     assert f"{said[1]} runs were in the store and not run again" in capsys.readouterr().err
+
+
+def test_waits_that_were_not_measured_are_no_zeros(capsys: Capture) -> None:
+    # A recorded run has no delay accounting.
+    outcome = simulate("hogs:tasks=2,time=20ms", scheduler="6.1", machine=Machine(1, "ideal"))
+    describe_outcome(outcome)
+    waited = capsys.readouterr().out.splitlines()[2].split()
+    tasks = tuple(replace(task, delays=0, delay_ns=0, max_delay_ns=0) for task in outcome.tasks)
+    describe_outcome(replace(outcome, tasks=tasks))
+    recorded = capsys.readouterr().out.splitlines()[2].split()
+    # Each of two hogs waits for its first turn at least; of hogs of one kind there is one row.
+    assert int(waited[7]) >= 2
+    assert recorded == [*waited[:7], "-", "-", "-"]
