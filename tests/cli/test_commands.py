@@ -2,6 +2,11 @@
 
 import json
 import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -472,3 +477,23 @@ def test_waits_that_were_not_measured_are_no_zeros(capsys: Capture) -> None:
     # Each of two hogs waits for its first turn at least; of hogs of one kind there is one row.
     assert int(waited[7]) >= 2
     assert recorded == [*waited[:7], "-", "-", "-"]
+
+
+def test_an_interrupted_comparison_counts_the_runs_of_its_check_too(tmp_path: Path) -> None:
+    marks, marking = tmp_path / "marks", tmp_path / "marking"
+    marking.write_text(f"#!/bin/sh\necho >> {marks}\n")
+    marking.chmod(0o755)
+    line = ["compare", "--on", "host", "--policy", "other,batch", "--command", str(marking)]
+    line += ["--metric", "seconds", "--store", str(tmp_path / "runs.db")]
+    program = Path(sys.executable).with_name("schedlab")
+    stopped = subprocess.Popen([program, *line], stderr=subprocess.PIPE, text=True)
+    # The baseline is compared with itself first, in 20 runs: the sixth one is one of those.
+    while not (marks.exists() and len(marks.read_text()) >= 6):
+        assert stopped.poll() is None
+        time.sleep(0.002)
+    stopped.send_signal(signal.SIGINT)
+    _, errors = stopped.communicate()
+    assert stopped.returncode == 130, errors
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        (count,) = connection.execute("SELECT count(*) FROM run").fetchone()
+    assert re.search(rf"^note: {count} runs? (is|are) kept in ", errors, re.MULTILINE), errors

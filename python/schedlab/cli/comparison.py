@@ -325,30 +325,26 @@ def carry_out(
             result = campaign.run(
                 plan, kept, command=words, afresh=asked.afresh, progress=telling_progress(tell)
             )
-        except campaign.Interrupted as stop:
-            done = len(stop.result.settled.order)
-            note(f"{done} runs are kept in {kept.path}: the same command continues from there")
-            raise
-        except RunError:
+        except (campaign.Interrupted, RunError):
             note_kept(kept, words)
             raise
     tell_result(result, json=asked.json)
 
 
 def note_kept(store: Store, words: Sequence[str]) -> None:
-    """Say how many runs a command has made that then failed, and that they need not be repeated.
+    """Say how many runs a command made before it stopped, and that they need not be repeated.
 
     Args:
         store: where they are.
         words: the command's.
     """
-    failed = [
+    stopped = [
         one
         for one in store.experiments()
-        if one.state == "failed" and list(one.command) == list(words)
+        if one.state in ("failed", "interrupted") and list(one.command) == list(words)
     ]
-    if failed and failed[-1].runs:
-        runs, are = counted(failed[-1].runs, "run"), "is" if failed[-1].runs == 1 else "are"
+    if stopped and stopped[-1].runs:
+        runs, are = counted(stopped[-1].runs, "run"), "is" if stopped[-1].runs == 1 else "are"
         note(f"{runs} {are} kept in {store.path}: the same command continues from there")
 
 

@@ -246,9 +246,6 @@ def command(
         except campaign.Interrupted:
             note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
-        except RunError:
-            comparison.note_kept(kept, words)
-            raise
     if json:
         emit_json(_plain(found, outcome))
     else:
