@@ -10,7 +10,8 @@ use crate::label::{Labels, TaskLabel};
 /// Writes `events` as `/sys/kernel/tracing/trace` shows them, with nanoseconds in place of its microseconds.
 ///
 /// `labels` names the tasks in the order of their [`TaskId`]s; `rules` is the kernel release whose rules ran, with what of them was
-/// switched, for a comment at the head; `cpus` is the machine's number of CPUs. Each waking writes `sched_waking` and `sched_wakeup`; marks appear as `tracing_mark_write`. [`crate::Reader`] reads the text back.
+/// switched, for a comment at the head; `cpus` is the machine's number of CPUs. Each waking writes `sched_waking` and `sched_wakeup`;
+/// marks appear as `tracing_mark_write`. [`crate::Reader`] reads the text back.
 ///
 /// # Errors
 /// [`TraceError::Io`] if `output` cannot be written.
