@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pictures.__main__ import PICTURES
-from reference.__main__ import PAGES
+from reference.__main__ import PAGES, main
 from reference.output import OUTPUTS, Output, apart, lacking, printed
 from reference.schema import mistakes
 
@@ -30,6 +30,34 @@ def test_a_picture_has_alternative_text_and_a_dark_palette(path: Path) -> None:
     assert '<title id="title">' in text
     assert '<desc id="description">' in text
     assert "prefers-color-scheme:dark" in text
+
+
+def test_a_check_writes_nothing_and_names_what_is_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # One page is as it would be written, one is not, one is missing.
+    kept, stale, missing = (tmp_path / f"{name}.md" for name in ("kept", "stale", "missing"))
+    kept.write_text("new", encoding="utf-8")
+    stale.write_text("old", encoding="utf-8")
+    pages = dict.fromkeys((kept, stale, missing), lambda: "new")
+    monkeypatch.setattr("reference.__main__.PAGES", pages)
+    monkeypatch.setattr("reference.__main__.ROOT", tmp_path)
+    assert main(["--check", "--pages"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "stale.md is stale: run scripts/reference",
+        "missing.md is stale: run scripts/reference",
+    ]
+    assert (stale.read_text(encoding="utf-8"), missing.exists()) == ("old", False)
+    assert main(["--pages"]) == 0
+    assert {page.read_text(encoding="utf-8") for page in pages} == {"new"}
+    assert main(["--check", "--pages"]) == 0
+
+
+def test_a_schema_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["tuning"])
+    assert refused.value.code == 2
+    assert "no schema is called tuning; there are run, compare" in capsys.readouterr().err
 
 
 _OTHER = {

@@ -4,7 +4,7 @@
 // the state, and `refresh(true)` where controls have to be made anew.
 
 import { at, choice, field, make, readKeys, slider, toggle, withKey } from "./controls.js";
-import { parseTime } from "./units.js";
+import { exactTime, parseTime } from "./units.js";
 
 /** Makes controls anew and leaves the focus on the one that had it: who uses a keyboard goes on from there. */
 export function keepingFocus(remake) {
@@ -105,9 +105,10 @@ export function sideControls(page, side) {
     else one.knobs[name] = text;
     page.touched();
   };
+  const amount = (row, number) => (row.kind === "time" ? exactTime(number) : String(number));
   const numeric = (row, text) => (text === undefined ? undefined : row.kind === "time" ? (text === "unlimited" ? row.high : parseTime(text)) : Number(text));
   const shown = knobs.filter((row) => row.exists && row.simulated);
-  const sliders = shown.filter((row) => row.kind !== "switch").map((row) => slider({ label: row.name, title: row.summary, kind: row.kind, low: row.low, high: row.high,
+  const sliders = shown.filter((row) => row.kind !== "switch").map((row) => slider({ label: row.name, title: `${row.summary}; ${amount(row, row.low)} to ${amount(row, row.high)}`, kind: row.kind, low: row.low, high: row.high,
     value: numeric(row, one.knobs[row.name]), normal: row.default, change: set(row.name) }));
   const switches = shown.filter((row) => row.kind === "switch").map((row) => {
     const given = one.knobs[row.name];

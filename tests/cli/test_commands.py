@@ -2,12 +2,20 @@
 
 import json
 import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from schedlab import Machine, simulate
 from schedlab.cli.main import app, invoke
+from schedlab.report.text import describe_outcome
 
 Capture = pytest.CaptureFixture[str]
 ROOT = Path(__file__).parents[2]
@@ -438,3 +446,54 @@ def test_bench_measures_a_scenario_beside_its_goal(capsys: Capture) -> None:
 def test_bench_refuses_what_it_does_not_know(capsys: Capture) -> None:
     assert invoke(["bench", "nothing"]) == 2
     assert "there is no scenario 'nothing'; allowed: hogs-64x4, " in capsys.readouterr().err
+
+
+def test_a_comparison_that_fails_says_what_is_kept(capsys: Capture, tmp_path: Path) -> None:
+    # It fails once, the sixth time that it runs: two runs warm up, and a disturbed one is repeated.
+    count, flaky = tmp_path / "count", tmp_path / "flaky"
+    flaky.write_text(f'#!/bin/sh\necho >> {count}\n[ "$(wc -l < {count})" != 6 ]\n')
+    flaky.chmod(0o755)
+    store = ["--store", str(tmp_path / "runs.db")]
+    line = ["compare", "--on", "host", "--policy", "other,batch", "--command", str(flaky), *store]
+    line += ["--metric", "seconds", "--blocks", "6"]
+    assert invoke(line) == 1
+    said = re.search(r"(\d+) runs? (is|are) kept in (\S+): the same", capsys.readouterr().err)
+    assert said is not None
+    assert said[3] == f"{tmp_path}/runs.db"
+    assert int(said[1]) >= 1
+    # It does go on from there: those are not repeated.
+    assert invoke(line) == 0
+    assert f"{said[1]} runs were in the store and not run again" in capsys.readouterr().err
+
+
+def test_waits_that_were_not_measured_are_no_zeros(capsys: Capture) -> None:
+    # A recorded run has no delay accounting.
+    outcome = simulate("hogs:tasks=2,time=20ms", scheduler="6.1", machine=Machine(1, "ideal"))
+    describe_outcome(outcome)
+    waited = capsys.readouterr().out.splitlines()[2].split()
+    tasks = tuple(replace(task, delays=0, delay_ns=0, max_delay_ns=0) for task in outcome.tasks)
+    describe_outcome(replace(outcome, tasks=tasks))
+    recorded = capsys.readouterr().out.splitlines()[2].split()
+    # Each of two hogs waits for its first turn at least; of hogs of one kind there is one row.
+    assert int(waited[7]) >= 2
+    assert recorded == [*waited[:7], "-", "-", "-"]
+
+
+def test_an_interrupted_comparison_counts_the_runs_of_its_check_too(tmp_path: Path) -> None:
+    marks, marking = tmp_path / "marks", tmp_path / "marking"
+    marking.write_text(f"#!/bin/sh\necho >> {marks}\n")
+    marking.chmod(0o755)
+    line = ["compare", "--on", "host", "--policy", "other,batch", "--command", str(marking)]
+    line += ["--metric", "seconds", "--store", str(tmp_path / "runs.db")]
+    program = Path(sys.executable).with_name("schedlab")
+    stopped = subprocess.Popen([program, *line], stderr=subprocess.PIPE, text=True)
+    # The baseline is compared with itself first, in 20 runs: the sixth one is one of those.
+    while not (marks.exists() and len(marks.read_text()) >= 6):
+        assert stopped.poll() is None
+        time.sleep(0.002)
+    stopped.send_signal(signal.SIGINT)
+    _, errors = stopped.communicate()
+    assert stopped.returncode == 130, errors
+    with sqlite3.connect(tmp_path / "runs.db") as connection:
+        (count,) = connection.execute("SELECT count(*) FROM run").fetchone()
+    assert re.search(rf"^note: {count} runs? (is|are) kept in ", errors, re.MULTILINE), errors

@@ -86,7 +86,10 @@ WRONG = [
         "compare pipe --slice 1ms,9ms --kernel 6.1 --costs ideal",
         "tasks of 6.1.192 cannot set slices",
     ),
-    ("tune pipe --slice 1ms..9ms --by rsm --executions 4 --on host", "has 5"),
+    (
+        "tune pipe --slice 1ms..9ms --by rsm --executions 4 --on host",
+        "4 executions are too few; allowed: at least 5",
+    ),
     ("tune pipe --policy other,batch --executions 1 --on host", "greater than or equal to 2"),
     ("tune pipe --policy other,batch --seeds 2 --on host", "raced"),
     ("tune pipe --policy other,batch --metrics speed --on host", "known: turnaround"),

@@ -10,6 +10,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.targets.sim import simulate
+from schedlab.tuning import tune
 
 Capture = pytest.CaptureFixture[str]
 SIMULATED = ["--costs", "ideal", "--cpus", "1"]
@@ -47,43 +48,120 @@ def test_two_releases_differ_by_what_came_in_between(capsys: Capture) -> None:
     assert invoke(["kernels", "diff", "6.1", "6.8"]) == 2
 
 
-def test_a_simulation_with_switched_rules_is_labelled_hybrid(
-    capsys: Capture, tmp_path: Path
-) -> None:
-    line = ["run", "hogs:tasks=2,time=20ms", "--kernel", "6.12", *SIMULATED]
-    switched = [*line, "--rule", "yield_forfeits=off"]
-    outcome = _json(switched, capsys)
-    outcome = outcome.get("outcome", outcome)
-    assert outcome["release"] == "6.12.95, hybrid: yield_forfeits=off"
-    assert any("hybrid" in note for note in outcome["notes"])
-    assert invoke(switched) == 0
-    assert "6.12.95, hybrid: yield_forfeits=off" in capsys.readouterr().out
-    # A kernel's own rule switched to what it is makes no hybrid.
-    assert invoke([*line, "--rule", "yield_forfeits=on"]) == 0
-    assert "hybrid" not in capsys.readouterr().out
-    store = ["--store", str(tmp_path / "runs.db")]
-    compared = ["compare", "pipe:loops=20", "--policy", "other,fifo", "--kernel", "6.12"]
-    assert invoke([*compared, *SIMULATED, *store, "--rule", "yield_forfeits=off"]) == 0
-    told = capsys.readouterr()
-    assert "hybrid" in told.out + told.err
-    # The experiment, in every form that it can be written in.
-    kept = _json(["report", "--list", *store], capsys)
-    identity = (kept if isinstance(kept, list) else kept["experiments"])[0]["id"]
+LABEL = "hybrid: yield_forfeits=off"
+SWITCHED = ["--kernel", "6.12", *SIMULATED, "--rule", "yield_forfeits=off"]
+
+
+def _outputs(words: list[str], capsys: Capture) -> dict[str, str]:
+    """Return what a command prints for people and for machines."""
+    found = {}
+    for form in ([], ["--json"]):
+        assert invoke([*words, *form]) == 0, capsys.readouterr().err
+        found[" ".join([words[0], *form])] = capsys.readouterr().out
+    return found
+
+
+def _run_outputs(tmp_path: Path, capsys: Capture) -> dict[str, str]:
+    line = ["run", "hogs:tasks=2,time=20ms", *SWITCHED]
+    found = _outputs(line, capsys)
+    for option, name in (
+        ("--trace", "run.pftrace"),
+        ("--trace", "run.txt"),
+        ("--reasons", "why.txt"),
+        ("--reasons", "why.jsonl"),
+    ):
+        assert invoke([*line, option, str(tmp_path / name)]) == 0
+        found[name] = (tmp_path / name).read_bytes().decode(errors="replace")
+    # Whichever decision is looked at says so.
+    found["why.jsonl"] = found["why.jsonl"].splitlines()[-1]
+    scheduler = Scheduler("6.12", rules={"yield_forfeits": False})
+    outcome = simulate("hogs:tasks=2,time=20ms", scheduler=scheduler, machine=Machine(1, "ideal"))
+    found["Outcome"] = outcome._repr_html_()
+    found["Outcome.plot"] = json.dumps(outcome.plot().to_dict())
+    return found
+
+
+def _experiment_outputs(
+    kind: str, words: list[str], tmp_path: Path, capsys: Capture
+) -> dict[str, str]:
+    store = ["--store", str(tmp_path / f"{kind}.db")]
+    found = _outputs([kind, *words, *SWITCHED, *store], capsys)
+    identity = next(
+        one["id"] for one in _json(["report", "--list", *store], capsys) if one["kind"] == kind
+    )
+    reports = _outputs(["report", identity, *store], capsys) | _outputs(
+        ["report", "--list", *store], capsys
+    )
+    found |= {f"{kind}, {name}": text for name, text in reports.items()}
     for form in ("md", "html", "csv", "json"):
-        file = tmp_path / f"told.{form}"
+        file = tmp_path / f"{kind}.{form}"
         assert invoke(["report", identity, *store, "--output", str(file)]) == 0
-        assert (
-            "hybrid: yield_forfeits=off" in file.read_text() or "hybrid that no" in file.read_text()
-        )
-    capsys.readouterr()
+        found[file.name] = file.read_text()
+    return found
 
 
-@pytest.mark.parametrize("name", ["run.pftrace"])
-def test_the_events_of_switched_rules_are_labelled_hybrid(name: str, tmp_path: Path) -> None:
+def _tuning_outputs() -> dict[str, str]:
+    found = tune(
+        "hogs:tasks=3,time=50ms",
+        knobs=["base_slice=1ms..9ms"],
+        by="random",
+        executions=3,
+        scheduler=Scheduler("6.12", rules={"yield_forfeits": False}),
+        machine=Machine(1, "ideal"),
+    )
+    return {"Tuning": found._repr_html_(), "Tuning.plot": json.dumps(found.plot().to_dict())}
+
+
+def _why_outputs(tmp_path: Path, capsys: Capture) -> dict[str, str]:
+    page = tmp_path / "why.html"
+    line = ["why", "sleepers:tasks=3,loops=5", *SWITCHED, "--worst", "1", "--runs", "2"]
+    found = _outputs([*line, "--output", str(page)], capsys)
+    return {**found, page.name: page.read_text()}
+
+
+def test_every_output_of_switched_rules_is_labelled_hybrid(capsys: Capture, tmp_path: Path) -> None:
+    searched = ["--knobs", "base_slice=1ms..9ms", "--by", "random", "--executions", "3"]
+    found = {
+        **_run_outputs(tmp_path, capsys),
+        **_experiment_outputs(
+            "compare", ["pipe:loops=20", "--policy", "other,fifo"], tmp_path, capsys
+        ),
+        **_experiment_outputs(
+            "sweep", ["pipe:loops=20", "--set", "base_slice=1ms,3ms"], tmp_path, capsys
+        ),
+        **_experiment_outputs("tune", ["hogs:tasks=3,time=50ms", *searched], tmp_path, capsys),
+        **_tuning_outputs(),
+        **_why_outputs(tmp_path, capsys),
+    }
+    assert [name for name, text in found.items() if LABEL not in text] == []
+
+
+def test_only_what_no_kernel_has_is_labelled_hybrid(capsys: Capture, tmp_path: Path) -> None:
+    # A kernel's own rule switched to what it is makes no hybrid.
+    reasons = tmp_path / "why.txt"
     line = ["run", "hogs:tasks=2,time=20ms", "--kernel", "6.12", *SIMULATED]
-    file = tmp_path / name
-    assert invoke([*line, "--rule", "yield_forfeits=off", "--trace", str(file)]) == 0
-    assert b"6.12.95, hybrid: yield_forfeits=off" in file.read_bytes()
+    assert invoke([*line, "--rule", "yield_forfeits=on", "--reasons", str(reasons)]) == 0
+    told = capsys.readouterr()
+    assert "hybrid" not in told.out + told.err + reasons.read_text()
+    assert invoke([*line, "--rule", "yield_forfeits=off"]) == 0
+    assert "note: the rules are a hybrid that no kernel has" in capsys.readouterr().err
+
+
+def test_a_hybrid_is_not_to_be_verified_on_a_kernel(capsys: Capture, tmp_path: Path) -> None:
+    store = ["--store", str(tmp_path / "runs.db")]
+    line = ["compare", "pipe:loops=20", "--policy", "other,fifo", *SIMULATED, *store]
+    pages = {}
+    for name, rules in (("own", []), ("hybrid", ["--rule", "yield_forfeits=off"])):
+        assert invoke([*line, "--kernel", "6.12", *rules]) == 0
+        capsys.readouterr()
+        newest = _json(["report", "--list", *store], capsys)
+        identity = next(one["id"] for one in newest if ("hybrid" in one["title"]) == bool(rules))
+        page = tmp_path / f"{name}.md"
+        assert invoke(["report", identity, *store, "--output", str(page)]) == 0
+        pages[name] = page.read_text()
+    # A simulation is verified next; no kernel can verify rules that none has.
+    assert "verify it on the running kernel" in pages["own"]
+    assert "verify it on the running kernel" not in pages["hybrid"]
 
 
 @pytest.mark.parametrize(

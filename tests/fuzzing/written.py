@@ -21,7 +21,7 @@ from schedlab.knobs.places import Place
 from schedlab.measure import calibration
 from schedlab.model import Scheduler, Workload
 from schedlab.store import Store
-from schedlab.studies.scheduler_tuning import demo
+from schedlab.studies.demo import demo
 
 SUMMARIES = Path(__file__).resolve().parents[2] / "out" / "fuzz"
 """Where a demo's and a study's summaries are kept, as each takes seconds to make."""

@@ -300,3 +300,12 @@ def test_a_task_is_found_and_differences_stand_alone(chrome: webdriver.Chrome) -
     # In A the sleeper never waits, so that the hog has all the waits there are.
     _choose(chrome, "whose waits", "sleeper")
     assert text(chrome, "numbers").replace("\n", " ").startswith("p99 wait A none B 4 ms")
+
+
+def test_a_knob_says_which_values_are_allowed(chrome: webdriver.Chrome) -> None:
+    # As 'schedlab knobs --kernel 6.1' and '--kernel 6.12' have them.
+    open_page(chrome, "workload=pipe&a=6.1&b=6.12&cpus=1&costs=ideal&seed=1")
+    chrome.execute_script(UNFOLD)
+    for knob in ("latency", "base_slice"):
+        row = chrome.find_element("css selector", f".knob input[aria-label='{knob}']")
+        assert (row.get_attribute("title") or "").endswith("; 100us to 1s")

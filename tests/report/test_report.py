@@ -12,9 +12,9 @@ import pytest
 from schedlab.cli.main import invoke
 from schedlab.model.outcome import kind
 from schedlab.report import study_page
-from schedlab.report.demo import answers, as_study, verified_answer
 from schedlab.report.words import percent
-from schedlab.studies.scheduler_tuning import demo
+from schedlab.studies.demo import demo
+from schedlab.studies.demo.summary import answers, as_study, verified_answer
 
 HOSTILE = '<script>alert("x")</script>&'
 

@@ -53,7 +53,7 @@ def test_positions_that_cannot_be_evaluated_are_left_out() -> None:
 def test_what_it_cannot_search_is_refused() -> None:
     with pytest.raises(ValueError, match="1 to 7 dimensions, not 8"):
         ResponseSurface(_space(8), evaluations=200)
-    with pytest.raises(ValueError, match="3 dimensions has 13"):
+    with pytest.raises(ValueError, match="12 executions are too few; allowed: at least 13"):
         ResponseSurface(_space(3), evaluations=12)
     choice = Space((Dimension("policy", 0, 2, integer=True, ordered=False),))
     with pytest.raises(ValueError, match="policy are choices"):

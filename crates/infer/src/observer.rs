@@ -181,7 +181,9 @@ impl Observer {
                 self.ticks.note(function, record.time.as_nanos());
                 if is_tick(function) && self.begin.is_some() {
                     let time = record.time.as_nanos();
-                    let ticked = self.cpus[cpu].ticked.replace(time);
+                    // One tick may still come while the CPU idles; the next is as late as the CPU sleeps long.
+                    let busy = self.cpus[cpu].current.is_some();
+                    let ticked = std::mem::replace(&mut self.cpus[cpu].ticked, busy.then_some(time));
                     self.counts.held_up_ns += ticked.map_or(0, |last| held_up(last, time, self.period));
                 }
                 self.cpus[cpu].timer = Some(function.clone());

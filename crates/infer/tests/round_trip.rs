@@ -28,7 +28,7 @@ fn run(workload: &Workload, release: &str, machine: &Machine) -> (String, Behave
         })
         .collect();
     let mut text = Vec::new();
-    write_ftrace(&mut text, &sinks.0, &labels, machine.cpus).unwrap();
+    write_ftrace(&mut text, &sinks.0, &labels, &scheduler.label(), machine.cpus).unwrap();
     let end = Time::from_nanos(outcome.elapsed_ns);
     (String::from_utf8(text).unwrap(), sinks.1.summary(end, |task| task.0.to_string()))
 }
@@ -187,7 +187,8 @@ fn wakeups_by_interrupts_and_by_tasks_are_counted_apart() {
         .map(|(time, kind)| Event { time: Time::from_millis(time), cpu: schedlab_model::CpuId(0), kind })
         .collect();
     let mut text = Vec::new();
-    write_ftrace(&mut text, &events, &[TaskLabel::new("a"), TaskLabel::new("b"), TaskLabel::new("c")], 1).unwrap();
+    write_ftrace(&mut text, &events, &[TaskLabel::new("a"), TaskLabel::new("b"), TaskLabel::new("c")], "6.1", 1)
+        .unwrap();
     let counts = inferred(&String::from_utf8(text).unwrap(), &Costs::ideal()).counts;
     assert_eq!((counts.woken_by_tasks, counts.woken_by_interrupts, counts.woken_by_unknown), (1, 1, 0));
 }

@@ -7,13 +7,19 @@ use std::path::Path;
 use schedlab_model::{Candidate, Decision};
 
 /// Writes `decisions` to `path`: as JSON lines where `json` is true, else as text that begins with the time and the CPU.
+///
+/// `hybrid` says which rules decided if no kernel has them all: in a comment at the head of text, in each JSON object.
 pub(crate) fn write(
     path: &Path,
     json: bool,
+    hybrid: Option<&str>,
     decisions: &[Decision],
     name: &dyn Fn(Candidate) -> String,
 ) -> io::Result<()> {
     let mut output = BufWriter::new(File::create(path)?);
+    if let (false, Some(rules)) = (json, hybrid) {
+        writeln!(output, "# rules: {rules}")?;
+    }
     for decision in decisions {
         let text = decision.reason.text(name);
         if json {
@@ -21,6 +27,9 @@ pub(crate) fn write(
             if let Some(object) = value.as_object_mut() {
                 object.insert("time".to_owned(), decision.time.as_nanos().into());
                 object.insert("text".to_owned(), text.into());
+                if let Some(rules) = hybrid {
+                    object.insert("rules".to_owned(), rules.into());
+                }
             }
             writeln!(output, "{value}")?;
         } else {

@@ -43,7 +43,8 @@ pub fn replay(
         background::run(py, move |_| schedules.save(&path, &release))?.map_err(errors::input)?;
     }
     if let Some(path) = decisions {
-        reasons::write(&path, json_lines, &report.reasons, &|candidate| report.name_of(candidate))
+        // A recorded kernel's rules are its own.
+        reasons::write(&path, json_lines, None, &report.reasons, &|candidate| report.name_of(candidate))
             .map_err(|error| errors::input(format!("{}: {error}", path.display())))?;
     }
     let mut value = serde_json::to_value(&report).map_err(errors::json("report"))?;

@@ -106,7 +106,9 @@ pub fn simulate(
             write(&path, ftrace, &inputs, &events, &outcome).map_err(errors::input)?;
         }
         if let Some(path) = decisions {
-            reasons::write(&path, json_lines, &made, &|candidate| outcome.name_of(candidate))
+            let kernels = outcome.release == inputs.scheduler.release.to_string();
+            let hybrid = (!kernels).then_some(outcome.release.as_str());
+            reasons::write(&path, json_lines, hybrid, &made, &|candidate| outcome.name_of(candidate))
                 .map_err(|error| errors::input(format!("{}: {error}", path.display())))?;
         }
         Ok::<_, PyErr>(outcome)
@@ -164,7 +166,7 @@ fn write(
     let output = BufWriter::new(File::create(path).map_err(io)?);
     let labels = labels(&inputs.program, events, outcome);
     if ftrace {
-        return write_ftrace(output, events, &labels, outcome.cpus);
+        return write_ftrace(output, events, &labels, &outcome.release, outcome.cpus);
     }
     let options = PerfettoOptions { release: outcome.release.clone(), cpus: outcome.cpus };
     write_perfetto(output, events, &labels, &options)

@@ -196,12 +196,20 @@ impl Cpu {
         if self.rate == NOMINAL && self.spare == 0 || self.end <= self.next_tick {
             return interrupted_end(self.end, self.next_tick, tick_cost, period);
         }
+        debug_assert!(ticks_leave_time(tick_cost, period, self.rate), "ticks leave the task no time");
         // As there, in millionths of a nanosecond of work.
         let (rate, cost) = (u128::from(self.rate), u128::from(tick_cost) * u128::from(NOMINAL));
         let work = (u128::from(self.end - self.next_tick) * rate).saturating_sub(u128::from(self.spare));
         let ticks = work.div_ceil(u128::from(period) * rate - cost);
         self.after(ticks.saturating_mul(cost)).0
     }
+}
+
+/// Whether ticks leave a CPU time for its task: one costs less than the CPU does from tick to tick.
+///
+/// [`Engine`](crate::engine::Engine) refuses machines whose slowest rate leaves none: an operation there never ends.
+pub(crate) fn ticks_leave_time(cost: u64, period: u64, rate: u32) -> bool {
+    u128::from(cost) * u128::from(NOMINAL) < u128::from(period) * u128::from(rate)
 }
 
 /// When work that would end at `end` ends if each tick from `next_tick` on takes `cost` of the CPU's time.
@@ -269,6 +277,17 @@ mod tests {
         assert_eq!((cpu.end, cpu.clock_from), (24, 6));
     }
 
+    #[test]
+    fn a_slowed_cpu_has_time_only_for_ticks_that_cost_less_than_it_does_in_a_period() {
+        // At half speed 100 ns do 50 ns of work. Ticks at 1000, 1100, … that cost 50 leave nothing, 90 even less.
+        let half = NOMINAL / 2;
+        assert_eq!([49, 50, 90].map(|cost| ticks_leave_time(cost, 100, half)), [true, false, false]);
+        assert_eq!([99, 100].map(|cost| ticks_leave_time(cost, 100, NOMINAL)), [true, false]);
+        // At 49 a nanosecond of work is left from each tick to the next. Of work until 1020, 10 are left at 1000: 10 ticks, each 98 long.
+        let cpu = Cpu { current: 0, rate: half, end: 1_020, next_tick: 1_000, ..Cpu::IDLE };
+        assert_eq!(cpu.interrupted_end(49, 100), 1_020 + 10 * 98);
+    }
+
     proptest! {
         /// What a CPU does next is the first of the end with its ticks and the acting tick, at any rate and by any clock.
         #[test]
@@ -279,6 +298,7 @@ mod tests {
             rate in prop_oneof![Just(NOMINAL), NOMINAL / 2..=2 * NOMINAL],
             clock_from in prop::option::of(0u64..1_000),
         ) {
+            prop_assume!(ticks_leave_time(cost, period, rate));
             let acting_tick = next_tick + inactive.saturating_mul(period).min(NEVER);
             let cpu = Cpu {
                 current: 0,

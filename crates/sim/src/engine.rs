@@ -11,9 +11,10 @@ use schedlab_program::Program;
 use schedlab_sched::{Clocks, Migration, Ours, Rules, Sched};
 
 use crate::arena::Arena;
+use crate::cpu::ticks_leave_time;
 use crate::event_queue::{Key, Kind, NEVER};
 use crate::groups::Pools;
-use crate::pace::{NOMINAL, Pace};
+use crate::pace::Pace;
 use crate::price::Prices;
 use crate::slabs::Keeps;
 use crate::ticks::Ticks;
@@ -101,8 +102,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
-        let slowest = u128::from(period.as_nanos()) * u128::from(machine.speed.least_rate());
-        if u128::from(cost.as_nanos()) * u128::from(NOMINAL) >= slowest {
+        if !ticks_leave_time(cost.as_nanos(), period.as_nanos(), machine.speed.least_rate()) {
             return Err(SimError::TickCost { cost, period });
         }
         let mut prices = Prices::new(machine, &rules.set)?;

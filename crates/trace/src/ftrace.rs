@@ -9,8 +9,9 @@ use crate::label::{Labels, TaskLabel};
 
 /// Writes `events` as `/sys/kernel/tracing/trace` shows them, with nanoseconds in place of its microseconds.
 ///
-/// `labels` names the tasks in the order of their [`TaskId`]s; `cpus` is the machine's number of CPUs. Each waking writes
-/// `sched_waking` and `sched_wakeup`; marks appear as `tracing_mark_write`. [`crate::Reader`] reads the text back.
+/// `labels` names the tasks in the order of their [`TaskId`]s; `rules` is the kernel release whose rules ran, with what of them was
+/// switched, for a comment at the head; `cpus` is the machine's number of CPUs. Each waking writes `sched_waking` and `sched_wakeup`;
+/// marks appear as `tracing_mark_write`. [`crate::Reader`] reads the text back.
 ///
 /// # Errors
 /// [`TraceError::Io`] if `output` cannot be written.
@@ -21,16 +22,22 @@ use crate::label::{Labels, TaskLabel};
 /// let kind = EventKind::Switch { previous: TaskId::IDLE, state: TaskState::Running, next: TaskId(0) };
 /// let event = Event { time: Time::from_micros(5), cpu: CpuId(0), kind };
 /// let mut text = Vec::new();
-/// write_ftrace(&mut text, &[event], &[TaskLabel::new("worker")], 1)?;
+/// write_ftrace(&mut text, &[event], &[TaskLabel::new("worker")], "6.12.95", 1)?;
 /// let text = String::from_utf8(text).unwrap();
 /// assert!(text.contains("prev_state=R ==> next_comm=worker next_pid=1000 next_prio=120"), "{text}");
 /// # Ok::<(), schedlab_trace::TraceError>(())
 /// ```
-pub fn write_ftrace<W: Write>(output: W, events: &[Event], labels: &[TaskLabel], cpus: u32) -> Result<(), TraceError> {
+pub fn write_ftrace<W: Write>(
+    output: W,
+    events: &[Event],
+    labels: &[TaskLabel],
+    rules: &str,
+    cpus: u32,
+) -> Result<(), TraceError> {
     let failed = |source| TraceError::Io { what: "writing ftrace text".to_owned(), source };
     let mut writer = Writer { output, labels: Labels(labels), running: vec![TaskId::IDLE; cpus as usize] };
     let lines = events.iter().map(|event| if matches!(event.kind, EventKind::Waking { .. }) { 2 } else { 1 }).sum();
-    writer.head(lines, cpus).map_err(failed)?;
+    writer.head(lines, rules, cpus).map_err(failed)?;
     for event in events {
         writer.event(event).map_err(failed)?;
     }
@@ -45,9 +52,10 @@ struct Writer<'a, W> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn head(&mut self, lines: usize, cpus: u32) -> std::io::Result<()> {
+    fn head(&mut self, lines: usize, rules: &str, cpus: u32) -> std::io::Result<()> {
         writeln!(self.output, "# tracer: nop\n#")?;
         writeln!(self.output, "# entries-in-buffer/entries-written: {lines}/{lines}   #P:{cpus}\n#")?;
+        writeln!(self.output, "# rules: {rules}\n#")?;
         self.output.write_all(HEAD.as_bytes())
     }
 

@@ -95,7 +95,7 @@ fn event_of(record: &Record, waker: TaskId) -> Option<Event> {
 
 fn ftrace(events: &[Event], labels: &[TaskLabel]) -> String {
     let mut text = Vec::new();
-    write_ftrace(&mut text, events, labels, CPUS).unwrap();
+    write_ftrace(&mut text, events, labels, "6.1.176", CPUS).unwrap();
     String::from_utf8(text).unwrap()
 }
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from schedlab.boundary.errors import InputError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli import options
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import LOOKS, Protocol
@@ -24,7 +24,7 @@ from schedlab.programs.command import command as command_of
 from schedlab.report import answers
 from schedlab.report.pace import Pace
 from schedlab.report.terminal import emit_json, note, running, say, show
-from schedlab.report.words import percent
+from schedlab.report.words import counted, percent
 from schedlab.store import Store
 from schedlab.targets.target import Host, Simulated, Target
 from schedlab.targets.virtual import Virtual
@@ -325,11 +325,27 @@ def carry_out(
             result = campaign.run(
                 plan, kept, command=words, afresh=asked.afresh, progress=telling_progress(tell)
             )
-        except campaign.Interrupted as stop:
-            done = len(stop.result.settled.order)
-            note(f"{done} runs are kept in {kept.path}: the same command continues from there")
+        except (campaign.Interrupted, RunError):
+            note_kept(kept, words)
             raise
     tell_result(result, json=asked.json)
+
+
+def note_kept(store: Store, words: Sequence[str]) -> None:
+    """Say how many runs a command made before it stopped, and that they need not be repeated.
+
+    Args:
+        store: where they are.
+        words: the command's.
+    """
+    stopped = [
+        one
+        for one in store.experiments()
+        if one.state in ("failed", "interrupted") and list(one.command) == list(words)
+    ]
+    if stopped and stopped[-1].runs:
+        runs, are = counted(stopped[-1].runs, "run"), "is" if stopped[-1].runs == 1 else "are"
+        note(f"{runs} {are} kept in {store.path}: the same command continues from there")
 
 
 def telling_progress(

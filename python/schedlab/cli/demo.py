@@ -7,7 +7,7 @@ import typer
 
 from schedlab.cli import options
 from schedlab.report.terminal import emit_json
-from schedlab.studies.scheduler_tuning import demo
+from schedlab.studies.demo import demo
 
 
 def command(

@@ -172,11 +172,12 @@ def _rebuild(summary: Any, target: Path, *, json: bool) -> None:
         kind = "a study" if "study" in summary else "a demo"
         raise InputError(f"cannot write '{target}': {kind}'s report is written to .html or .md")
     # Drawing loads a library that the other commands do without.
-    from schedlab.report import demo, study_markdown, study_page  # noqa: PLC0415
+    from schedlab.report import study_markdown, study_page  # noqa: PLC0415
     from schedlab.report.charts import drawing  # noqa: PLC0415
+    from schedlab.studies.demo.summary import as_study  # noqa: PLC0415
 
     with drawing():
-        study = summary if "study" in summary else demo.as_study(summary)
+        study = summary if "study" in summary else as_study(summary)
         sentences = list(study["answers"])
         if target.suffix == ".md":
             study_markdown.write(study, target)

@@ -29,7 +29,7 @@ from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Metric, Subject, default_metrics
 from schedlab.model import check_seed
 from schedlab.store import Store, StoredExperiment
-from schedlab.targets.target import Target
+from schedlab.targets.target import Target, place_label
 
 Kind = Literal["compare", "sweep"]
 
@@ -135,7 +135,7 @@ def plan(
         for setting in settings:
             setting.check(target)
         for name, subject in subjects:
-            group = f"{name} on {target.name}"
+            group = f"{name} on {place_label(target)}"
             measured[group] = _chosen(subject, metrics)
             cells += [Cell(group, subject, setting, target) for setting in settings]
     if kind == "compare" and len(settings) == 1:

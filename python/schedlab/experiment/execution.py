@@ -13,7 +13,7 @@ from schedlab.experiment.subjects import Conditions, Measured, Subject
 from schedlab.processes.disturbance import NOTE
 from schedlab.store import Store
 from schedlab.store.store import NewRun, now
-from schedlab.targets.target import Target
+from schedlab.targets.target import Target, label
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Cell:
             "subject": dict(self.subject.definition()),
             "values": self.setting.definition(),
             "target": self.target.name,
-            "release": self.target.release,
+            "release": label(self.target),
             "cpus": self.target.cpus,
             "simulated": None if self.target.real else dict(self.target.facts()),
         }

@@ -47,7 +47,6 @@ def run_columns(store: Store, experiment: str | None = None) -> Columns:
                 "load": run.load,
                 "version": run.version,
                 "target": run.definition.get("target"),
-                # An outcome also says of a hybrid which rules were switched.
                 "release": run.outcome.get("release", run.definition.get("release")),
                 **{f"set.{k}": v for k, v in run.definition.get("values", {}).items()},
                 **run.values,

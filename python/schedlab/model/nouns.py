@@ -290,6 +290,12 @@ class Scheduler:
         return label
 
     @property
+    def hybrid(self) -> str | None:
+        """The rules that are switched if no kernel has them so, as ``NAME=off``; None otherwise."""
+        hybrid: str | None = self._resolved["hybrid"]
+        return hybrid
+
+    @property
     def knobs_release(self) -> str:
         """The release whose knobs there are: another one's if the fair class was switched."""
         release: str = self._resolved["knobs_release"]

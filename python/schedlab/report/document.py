@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schedlab import _core
 from schedlab.experiment import campaign, stats
 from schedlab.model import quantity
 from schedlab.report import answers, tuning_result
@@ -214,7 +215,7 @@ def _after_comparing(stored: StoredExperiment, result: campaign.Result) -> tuple
         return "Not every question has an answer: more blocks may give one.", with_option(
             words, "--blocks", blocks
         )
-    if words and _simulated(result):
+    if words and _simulated(result) and not _hybrid(result):
         for option in _SIMULATION:
             words = without_option(words, f"--{option}")
         return "This is a simulation: verify it on the running kernel.", with_option(
@@ -237,6 +238,8 @@ def _after_tuning(
         )
     elif not results:
         why, option = "Compare the winner with the default in fresh runs.", ("--verify", None)
+    elif outcome.get("certified") and _hybrid(results[-1]):
+        return _all_runs(stored)
     elif outcome.get("certified") and _simulated(results[-1]):
         why, option = "This is a simulation: verify it on the running kernel.", ("--verify", "host")
     elif outcome.get("certified"):
@@ -255,6 +258,12 @@ def _after_tuning(
 
 def _simulated(result: campaign.Result) -> bool:
     return all(cell["target"] == "sim" for cell in result.plan["cells"])
+
+
+def _hybrid(result: campaign.Result) -> bool:
+    """Whether the rules are a combination that no kernel has: none can verify it."""
+    simulated = (cell["simulated"] for cell in result.plan["cells"] if cell["simulated"])
+    return any(json.loads(_core.resolved_rules(one["scheduler"]))["hybrid"] for one in simulated)
 
 
 def _undecided(result: campaign.Result) -> bool:

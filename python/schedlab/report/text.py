@@ -36,6 +36,8 @@ def describe_outcome(outcome: Outcome, *, every: bool = False) -> None:
         every: a row a task, not one a kind of task.
     """
     rows = each(outcome) if every else by_kind(outcome)
+    # Every task waits once at least: none did where waits were not measured, as in a recorded run.
+    measured = any(row.delays for row in rows)
     say()
     cells = [
         (
@@ -45,7 +47,7 @@ def describe_outcome(outcome: Outcome, *, every: bool = False) -> None:
             str(row.voluntary),
             str(row.involuntary),
             str(row.migrations),
-            str(row.delays),
+            str(row.delays) if measured else "-",
             short_time(row.average_delay_ns) if row.delays else "-",
             short_time(row.max_delay_ns) if row.max_delay_ns else "-",
         )
@@ -57,8 +59,8 @@ def describe_outcome(outcome: Outcome, *, every: bool = False) -> None:
         show([_group_cells(group) for group in outcome.groups], GROUP_COLUMNS)
     if outcome.latencies:
         say()
-        measured = [_latency_cells(name, one) for name, one in outcome.latencies.items()]
-        show(measured, LATENCY_COLUMNS)
+        latencies = [_latency_cells(name, one) for name, one in outcome.latencies.items()]
+        show(latencies, LATENCY_COLUMNS)
     say()
     busy = ""
     if outcome.cpu_busy_ns and outcome.elapsed_ns:

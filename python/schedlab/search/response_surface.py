@@ -66,8 +66,8 @@ class ResponseSurface(GenerationSearch):
         self._design = _design(dimensions)
         if evaluations < len(self._design):
             raise ValueError(
-                f"evaluations is {evaluations}: the first design of {dimensions} dimensions has "
-                f"{len(self._design)}"
+                f"{evaluations} executions are too few; allowed: at least {len(self._design)}, the "
+                "size of the first design"
             )
         self._left = evaluations
         self._centre = (space.low + space.high) / 2

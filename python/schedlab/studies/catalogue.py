@@ -3,6 +3,7 @@
 from schedlab.boundary.errors import InputError
 from schedlab.studies import policies
 from schedlab.studies.cfs_parameters import cfs_parameters
+from schedlab.studies.demo import demo_study
 from schedlab.studies.rt_runtime import rt_runtime
 from schedlab.studies.scheduler_tuning import scheduler_tuning_study
 from schedlab.studies.study import Study
@@ -16,6 +17,7 @@ STUDIES: dict[str, Study] = {
         thread_fairness.STUDY,
         cfs_parameters.STUDY,
         rt_runtime.STUDY,
+        demo_study.STUDY,
     )
 }
 """By name."""

@@ -210,6 +210,17 @@ def label(target: Target) -> str:
     return target.scheduler.label if isinstance(target, Simulated) else target.release
 
 
+def place_label(target: Target) -> str:
+    """Return a target's name, and which rules are switched there if no kernel has them so.
+
+    >>> rules = {"yield_forfeits": False}
+    >>> place_label(Simulated(Scheduler("6.12", rules=rules), Machine(1, "ideal")))
+    'sim (hybrid: yield_forfeits=off)'
+    """
+    hybrid = target.scheduler.hybrid if isinstance(target, Simulated) else None
+    return target.name if hybrid is None else f"{target.name} (hybrid: {hybrid})"
+
+
 def knobs_release(target: Target) -> str:
     """Return the release whose knobs a target has, see `Scheduler.knobs_release`."""
     return target.scheduler.knobs_release if isinstance(target, Simulated) else target.release

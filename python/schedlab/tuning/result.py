@@ -183,7 +183,7 @@ class Tuning:
             alt.Chart(notebook.rows_of(rows))
             .mark_point(filled=True, size=70)
             .encode(axis(alt.X, searched[0]), second, colour)
-            .properties(title=f"{self.by}: best {self.best}", width=620, height=300)
+            .properties(title=f"{self.by}, {self.release}: best {self.best}", width=620, height=300)
         )
         return chart
 

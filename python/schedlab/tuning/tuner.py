@@ -19,7 +19,7 @@ from schedlab.search.response_surface import Stage
 from schedlab.search.space import FloatArray
 from schedlab.store import Store
 from schedlab.targets import host
-from schedlab.targets.target import Host, Simulated, Target, label
+from schedlab.targets.target import Host, Simulated, Target, label, place_label
 from schedlab.targets.workers import Workers
 from schedlab.tuning.objective import DEFAULT, Batched, Raced
 from schedlab.tuning.parameters import Parameters, Scale, parameters
@@ -175,7 +175,7 @@ def tune_subjects(
         "band": band,
         "timeout": timeout,
     }
-    title = f"{'; '.join(case.name for case in cases)} on {target.name}"
+    title = f"{'; '.join(case.name for case in cases)} on {place_label(target)}"
     identity = "" if store is None else store.begin("tune", title, data, command, afresh=afresh)
     better = shared_direction(case.metric.better for case in cases)
     clock = _Clock(progress, budget * len(made), len(cases) * repeats, better)

@@ -1,1 +1,1 @@
-"""A scheduler tuned by particle swarms and golden section, and the demonstration of it."""
+"""A scheduler tuned by particle swarms and golden section."""

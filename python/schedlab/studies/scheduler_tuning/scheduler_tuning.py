@@ -38,6 +38,12 @@ from schedlab.search import (
 from schedlab.search.space import FloatArray
 from schedlab.targets.sim import simulate, simulate_many
 
+SOURCE = (
+    "Comparison of application of global and one-dimensional local optimization methods to "
+    "operating system scheduler tuning"
+)
+"""The paper whose searches these are."""
+
 KNOBS = ("latency", "min_granularity", "wakeup_granularity")
 """The three knobs, in the order of a position."""
 

@@ -7,11 +7,10 @@ from schedlab.experiment import stats
 from schedlab.measure import validation
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.report import charts
-from schedlab.report.demo import PAPER
 from schedlab.studies.alternative_text import spans
 from schedlab.studies.recording import timeline_of
 from schedlab.studies.scheduler_tuning import meta_optimization, tuning_rare, tuning_searches
-from schedlab.studies.scheduler_tuning.scheduler_tuning import JIFFY, Turnaround
+from schedlab.studies.scheduler_tuning.scheduler_tuning import JIFFY, SOURCE, Turnaround
 from schedlab.studies.scheduler_tuning.scheduler_tuning import Study as Searches
 from schedlab.studies.study import Claim, Figure, Request, Result, Study, Table, judged
 from schedlab.targets.facts import facts
@@ -256,7 +255,7 @@ def _jiffies(workload: str) -> int:
 STUDY = Study(
     name="scheduler_tuning",
     title="Tuning the scheduler for hackbench: particle swarm against golden section",
-    paper=PAPER,
+    paper=SOURCE,
     summary="which search finds the best knobs, and what its parameters should be",
     run=study,
 )

@@ -9,17 +9,13 @@ from schedlab.model import short_time
 from schedlab.report import figures
 from schedlab.report.figures import search_name
 from schedlab.report.words import counted, percent
+from schedlab.studies.scheduler_tuning.scheduler_tuning import SOURCE
 
 Values = Mapping[str, Any]
 
 SEARCHES = ("pso_optimized", "pso_default", "golden_section_1", "golden_section_2")
 
 TITLE = "Tuning the scheduler for hackbench"
-PAPER = (
-    "Comparison of application of global and one-dimensional local optimization methods to "
-    "operating system scheduler tuning"
-)
-"""What the demo and the study of it repeat."""
 
 
 def as_study(summary: Values) -> dict[str, Any]:
@@ -42,7 +38,7 @@ def as_study(summary: Values) -> dict[str, Any]:
     return {
         "study": "demo",
         "title": TITLE,
-        "paper": PAPER,
+        "paper": SOURCE,
         "answers": [verified, *others],
         "sure": [simulator],
         "next": {

@@ -1,0 +1,1 @@
+"""The demo: calibrate, validate, tune and verify on this kernel."""
