@@ -106,13 +106,17 @@ impl<'a> Engine<'a> {
             return;
         }
         self.learn_queues(cpu, step);
-        let mut weights = Vec::new();
-        for entry in step.iter().filter(|entry| entry.what == What::Reweight) {
+        let (mut weights, mut enqueued) = (Vec::new(), 0);
+        for entry in step {
+            enqueued += u32::from(entry.what == What::Enqueue(Of::Fair));
+            if entry.what != What::Reweight {
+                continue;
+            }
             let group = entry.record.number("my").is_some_and(|owned| owned != 0);
             if let Some(se) = self.entity_of(entry.record).filter(|_| group)
                 && let Some(weight) = entry.record.number("w")
             {
-                weights.push((se, weight));
+                weights.push((se, enqueued, weight));
             }
         }
         self.sched.decider.expect_weights(weights);
