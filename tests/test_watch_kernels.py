@@ -1,15 +1,6 @@
 """scripts/watch-kernels: reading a package's changelog."""
 
-import importlib.util
-from importlib.machinery import SourceFileLoader
-from pathlib import Path
-
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "watch-kernels"
-LOADER = SourceFileLoader("watch_kernels", str(SCRIPT))
-_SPEC = importlib.util.spec_from_loader("watch_kernels", LOADER)
-assert _SPEC is not None
-watch = importlib.util.module_from_spec(_SPEC)
-LOADER.exec_module(watch)
+from watch_kernels import __main__ as watch
 
 CHANGELOG = """\
 linux (7.3.4-1) unstable; urgency=medium

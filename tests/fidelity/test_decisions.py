@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fidelity import Line, Register, judge
-from fidelity.collect import Collected, how_it_ran
+from fidelity.collect import Collected, how_it_ran, what_runs
 from fidelity.judge import Bound, Key, add_up, bounds_of_goal, bounds_of_line, upper_bound
 from fidelity.page import Circumstances, page
 from schedlab.boundary.errors import InputError
@@ -236,6 +236,7 @@ def test_the_upper_bound_is_clopper_and_pearsons() -> None:
     ("old", "new", "words"),
     [
         ('play = "hogs"', 'play = "hogs"\nrun = "pipe"', "scenarios.hogs"),
+        ('play = "hogs"', 'play = "hogs"\nrandom = 1', "scenarios.hogs"),
         ('level = "L0"', 'level = "L2"', "lines.1.level"),
         ('level = "L0"', 'level = "L1"', "hogs 6.12 L1 is there twice"),
         ("pick = [0.1, 0.2]", "pick = [0.0, 0.2]", "from above 0"),
@@ -266,7 +267,7 @@ def test_the_file_covers_what_it_has_to() -> None:
     covered = {(line.scenario, line.release) for line in REGISTER.lines if line.level == "L1"}
     scenarios = (
         "hogs sleepers hackbench forks changes batch-idle realtime deadline reservations starved "
-        "autogroup groups"
+        "autogroup groups random-1 random-2 random-3"
     )
     releases = ("5.10", "6.1", "6.12", "6.18", "7.2", "7.3")
     assert {(name, release) for name in scenarios.split() for release in releases} <= covered
@@ -305,6 +306,33 @@ def test_a_page_says_what_holds_what_fails_and_where() -> None:
     part = page(register, collected, judge(register, reports), where)
     assert "1 of 4 criteria within tolerance, 1 known to diverge, 2 fail" in part
     assert "* forks, 6.12, L1: it was not recorded" in part
+
+
+def test_random_workloads_follow_from_the_commit_and_the_series(tmp_path: Path) -> None:
+    scenario = REGISTER.scenarios["random-2"]
+    beside = tmp_path / "random-2.drawn"
+
+    def drawn(commit: str, series: str) -> tuple[object, str]:
+        what = what_runs(scenario, series, commit, tmp_path / "random-2.txt.gz")
+        return what, beside.read_text(encoding="utf-8")
+
+    first = drawn("a" * 40, "6.12")
+    assert first == drawn("a" * 40, "6.12")
+    assert first[1].endswith(f", commit {'a' * 40}\n")
+    others = [drawn("b" * 40, "6.12"), drawn("a" * 40, "7.3")]
+    # Two seeds of 48 bits are equal once in 2 ** 48 times.
+    assert len({text for _, text in (first, *others)}) == 3
+
+
+def test_a_page_says_which_random_workloads_there_were() -> None:
+    register = Register.parse(SMALL)
+    where = Circumstances("2026-01-02", "abc1234", "a CPU", "6.18", 90.0, False, ("own",))
+    reports = _holding()
+    drawn = {("hogs", "6.12"): "nice, seed 7, commit abc"}
+    for collected, said in ((Collected(), False), (Collected(drawn=drawn), True)):
+        whole = page(register, collected, judge(register, reports), where)
+        assert ("## Random workloads" in whole) == said
+        assert ("| hogs | 6.12 | nice, seed 7, commit abc |" in whole) == said
 
 
 def test_a_series_guests_of_one_and_of_several_cpus_are_both_told(tmp_path: Path) -> None:

@@ -142,3 +142,45 @@ def test_no_qemu_is_said_with_the_package_that_has_it(
     busybox.unlink()
     assert invoke(["run", "hackbench", "--on", f"vm:{file}"]) == 2
     assert "apt-get install busybox-static" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("release", "packages", "offered", "expected"),
+    [
+        # From 7.0 on the kernel is in parts, of which the base has the text.
+        (
+            "7.3.4+deb13-amd64",
+            ("linux-image-7.3.4+deb13-amd64=1", "linux-base-7.3.4+deb13-amd64=1"),
+            {},
+            "linux-base-7.3.4+deb13-amd64=1",
+        ),
+        (
+            "6.12.117+deb13-amd64",
+            ("linux-image-6.12.117+deb13-amd64=1",),
+            {"linux-kbuild-6.12.117+deb13": "1"},
+            "linux-kbuild-6.12.117+deb13=1",
+        ),
+        # That of another version has another changelog.
+        ("6.1.0-50-amd64", ("linux-image-6.1.0-50-amd64=2",), {"linux-kbuild-6.1": "1"}, None),
+        ("6.17.13+deb13-amd64", ("linux-image-6.17.13+deb13-amd64=1",), {}, None),
+    ],
+)
+def test_a_changelog_is_read_from_the_smallest_package_of_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+    release: str,
+    packages: tuple[str, ...],
+    offered: dict[str, str],
+    expected: str | None,
+) -> None:
+    """Where there is none it is the kernel's own package, the first of its parts."""
+
+    def show(names: list[str], _: Path) -> list[dict[str, str]]:
+        if not any(name in offered for name in names):
+            raise RunError("No packages found")
+        return [{"Package": name, "Version": offered[name]} for name in names]
+
+    monkeypatch.setattr(archive, "_show", show)
+    series = ".".join(release.split(".")[:2])
+    version = packages[0].rpartition("=")[2]
+    offer = archive.Offer(series, release, "trixie", version, packages, 0)
+    assert archive._with_changelog(offer, Path("apt.conf")) == (expected or packages[0])

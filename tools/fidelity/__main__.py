@@ -41,7 +41,7 @@ def _run(given: argparse.Namespace) -> bool:
     if given.series:
         register = register.of(given.series)
     start = time.monotonic()
-    collected = collect_all(register, given.directory, say, kept=given.kept)
+    collected = collect_all(register, given.directory, say, kept=given.kept, commit=_head())
     judgement = judge(register, collected.reports, collected.reasons)
     for finding in (*judgement.goals, *judgement.lines):
         if not finding.holds:
@@ -72,6 +72,11 @@ def _circumstances(given: argparse.Namespace, seconds: float) -> Circumstances:
 def _commit() -> str:
     done = processes.run(["git", "describe", "--always", "--dirty", "--exclude", "*"])
     return done.output.strip() or "unknown"
+
+
+def _head() -> str:
+    """Return the whole hash of the commit that is compared, but for what is not committed."""
+    return processes.run(["git", "rev-parse", "HEAD"]).output.strip() or "unknown"
 
 
 def _own(directory: Path) -> list[str]:

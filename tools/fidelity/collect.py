@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fidelity.held_out.draw import draw, seeds_of
 from fidelity.judge import Key, Report
-from fidelity.register import Line, Register, Scenario
+from fidelity.register import CFS, Line, Register, Scenario
 from schedlab import _core
 from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.boundary.files import make_directory, write_text
@@ -59,6 +60,8 @@ class Collected:
         kernels: the releases that ran, by series.
         accelerators: how their guests ran, by series.
         recordings: what is known of each recording, by scenario and series.
+        drawn: each random workload: its kind, its seed and the commit that this follows from, by
+            scenario and series.
         reports: the replays, by scenario, series and level.
         reasons: why a recording or replay is missing, by the same.
     """
@@ -66,6 +69,7 @@ class Collected:
     kernels: dict[str, str] = field(default_factory=dict)
     accelerators: dict[str, str] = field(default_factory=dict)
     recordings: dict[tuple[str, str], Recording] = field(default_factory=dict)
+    drawn: dict[tuple[str, str], str] = field(default_factory=dict)
     reports: dict[Key, Report] = field(default_factory=dict)
     reasons: dict[Key, str] = field(default_factory=dict)
 
@@ -74,11 +78,14 @@ class Collected:
         self.kernels.update(other.kernels)
         self.accelerators.update(other.accelerators)
         self.recordings.update(other.recordings)
+        self.drawn.update(other.drawn)
         self.reports.update(other.reports)
         self.reasons.update(other.reasons)
 
 
-def collect_all(register: Register, directory: Path, note: Note, *, kept: bool) -> Collected:
+def collect_all(
+    register: Register, directory: Path, note: Note, *, kept: bool, commit: str
+) -> Collected:
     """Record and replay all series, as many side by side as there are CPUs.
 
     Args:
@@ -86,6 +93,7 @@ def collect_all(register: Register, directory: Path, note: Note, *, kept: bool) 
         directory: where the recordings are put.
         note: told what is being done.
         kept: replay recordings that are there already instead of making them.
+        commit: whose hash random workloads are drawn from.
     """
 
     def one(series: str) -> Collected:
@@ -93,7 +101,7 @@ def collect_all(register: Register, directory: Path, note: Note, *, kept: bool) 
         if kept:
             replay_kept(register, series, directory, found)
         else:
-            collect(register, series, directory, found, note)
+            collect(register, series, directory, found, note, commit=commit)
         return found
 
     # A guest ends with the thread that booted it: each series has a thread of its own to its end.
@@ -104,7 +112,15 @@ def collect_all(register: Register, directory: Path, note: Note, *, kept: bool) 
     return whole
 
 
-def collect(register: Register, series: str, directory: Path, into: Collected, note: Note) -> None:
+def collect(
+    register: Register,
+    series: str,
+    directory: Path,
+    into: Collected,
+    note: Note,
+    *,
+    commit: str,
+) -> None:
     """Record every scenario of a series and replay what its lines read.
 
     Args:
@@ -113,6 +129,7 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
         directory: where the recordings are put.
         into: where what is found is put.
         note: told what is being done.
+        commit: whose hash random workloads are drawn from.
     """
     lines = [line for line in register.lines if line.release == series]
     todo: dict[tuple[int, int, int, int], list[str]] = {}
@@ -133,9 +150,10 @@ def collect(register: Register, series: str, directory: Path, into: Collected, n
                     beside = list(_ACCELERATORS)[cpus > 1]
                     write_text(directory / series / beside, f"{guest.accelerator}{clock}")
                     for name in left:
-                        path = _path(directory, series, name)
+                        path, scenario = _path(directory, series, name), register.scenarios[name]
+                        what = what_runs(scenario, series, commit, path)
                         try:
-                            made = _one(guest, register.scenarios[name], path)
+                            made = _one(guest, scenario, what, path)
                         except InputError as error:
                             note(f"{series} {name}: {error}")
                             _miss([line for line in lines if line.scenario == name], error, into)
@@ -202,12 +220,31 @@ def _path(directory: Path, series: str, scenario: str) -> Path:
     return directory / series / f"{scenario}.txt.gz"
 
 
-def _one(guest: Guest, scenario: Scenario, path: Path) -> Recording:
-    what: Workload | list[str]
+def what_runs(scenario: Scenario, series: str, commit: str, path: Path) -> Workload | list[str]:
+    """Return what is recorded; of a random workload, note beside the recording which it is.
+
+    Args:
+        scenario: the scenario.
+        series: the series, from which a random workload follows too.
+        commit: the hash of the commit whose rules are compared.
+        path: of the recording.
+    """
+    if scenario.random:
+        source = f"{commit} {series} {scenario.cpus}"
+        seed = seeds_of(source, scenario.random)[-1]
+        drawn = draw(seed, cpus=scenario.cpus, slices=series not in CFS)
+        write_text(_drawn_beside(path), f"{drawn.kind}, seed {seed}, commit {commit}\n")
+        return drawn.workload
     if scenario.run:
-        what = Workload.parse(scenario.run)
-    else:
-        what = [str(host.runner()), "scenario", scenario.play, f"--length={scenario.length}s"]
+        return Workload.parse(scenario.run)
+    return [str(host.runner()), "scenario", scenario.play, f"--length={scenario.length}s"]
+
+
+def _drawn_beside(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".txt.gz") + ".drawn")
+
+
+def _one(guest: Guest, scenario: Scenario, what: Workload | list[str], path: Path) -> Recording:
     # Sessions that begin while this is 1 are groups; those before it stay what they are.
     autogroup = f"echo {int(scenario.autogroup)} > /proc/sys/kernel/sched_autogroup_enabled"
     guest.run(["sh", "-c", autogroup])
@@ -229,6 +266,9 @@ def _replay(scenario: str, series: str, level: str, path: Path, into: Collected)
     key = (scenario, series, level)
     try:
         into.kernels[series] = _kernel(path)
+        with suppress(FileNotFoundError):
+            drawn = _drawn_beside(path).read_text(encoding="utf-8").strip()
+            into.drawn[scenario, series] = drawn
         report: Any = json.loads(_core.replay(path, None, None, level))
         into.reports[key] = report
     except (SchedlabError, OSError, EOFError, ValueError) as error:

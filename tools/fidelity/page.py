@@ -91,6 +91,7 @@ def page(
             [_line_row(finding) for finding in judgement.lines],
         ),
         "",
+        *_drawn(collected),
         *_failures(findings),
         *_known(judgement.lines),
         "## Tolerances",
@@ -217,6 +218,23 @@ def _name(finding: Finding) -> str:
     what = finding.what
     name = what.scenario if isinstance(what, Line) else what.name
     return f"{name}, {what.release}, {what.level}"
+
+
+def _drawn(collected: Collected) -> list[str]:
+    if not collected.drawn:
+        return []
+    return [
+        "## Random workloads",
+        "",
+        "Drawn from the hash of the commit whose rules were compared, so that they were unknown",
+        "before the code was final.",
+        "",
+        *table(
+            ("scenario", "series", "workload"),
+            [(scenario, series, what) for (scenario, series), what in collected.drawn.items()],
+        ),
+        "",
+    ]
 
 
 def _failures(findings: Iterable[Finding]) -> list[str]:

@@ -53,7 +53,9 @@ class Scenario(Entry):
 
     Attributes:
         play: the recorder's own scenario, for so long as ``length`` says; or
-        run: a workload.
+        run: a workload; or
+        random: the number, from 1 on, of a workload that is drawn from the hash of the commit whose
+            rules are compared, so that it is unknown before the code is final.
         length: seconds.
         autogroup: whether sessions are groups.
         cpus: of the guest.
@@ -65,6 +67,7 @@ class Scenario(Entry):
 
     play: str = ""
     run: str = ""
+    random: Annotated[int, Field(ge=0)] = 0
     length: Annotated[int, Field(ge=1)] = 5
     autogroup: bool = False
     cpus: Annotated[int, Field(ge=1)] = 1
@@ -75,8 +78,8 @@ class Scenario(Entry):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        if bool(self.play) == bool(self.run):
-            raise ValueError("either 'play' or 'run' says what is done")
+        if [bool(self.play), bool(self.run), bool(self.random)].count(True) != 1:
+            raise ValueError("one of 'play', 'run' and 'random' says what is done")
         if self.cpus % (self.sockets * self.threads):
             raise ValueError(
                 f"{self.cpus} CPUs cannot be parted into {self.sockets} equal sockets "

@@ -24,8 +24,11 @@ pub(crate) struct RecordedDecider {
     pub(crate) kernels_pull: Option<CpuId>,
     /// The task that we would have taken, of each domain that was looked at.
     pub(crate) pulls: Vec<Pull>,
-    /// The weights that the kernel gives groups' entities in the step, each entity's in order, where they are followed.
-    kernels_weights: Option<BTreeMap<u32, VecDeque<u64>>>,
+    /// The weights that the kernel gives groups' entities in the step, each entity's in order, where they are followed; each with how many
+    /// tasks the kernel had begun to queue in the step.
+    kernels_weights: Option<BTreeMap<u32, VecDeque<(u32, u64)>>>,
+    /// How many tasks ours has begun to queue in the step.
+    enqueued: u32,
     /// What ours came to and the kernel's.
     weights: Vec<(u64, u64)>,
     /// The entity that was set to run last, with its vruntime and deadline as a probe of that sees them: before its weight changes.
@@ -48,16 +51,18 @@ impl RecordedDecider {
     /// Prepares for a step of which this is known.
     fn prepare(&mut self, known: Self) {
         let (reasons, kernels_weights) = (self.reasons.take(), self.kernels_weights.take());
-        *self = Self { reasons, kernels_weights, weights: std::mem::take(&mut self.weights), ..known };
+        let (weights, enqueued) = (std::mem::take(&mut self.weights), self.enqueued);
+        *self = Self { reasons, kernels_weights, weights, enqueued, ..known };
     }
 
-    /// Prepares for a step in which the kernel gives groups' entities these weights, in this order, and no others.
-    pub(crate) fn expect_weights(&mut self, weights: impl IntoIterator<Item = (EntityId, u64)>) {
-        let mut expected: BTreeMap<u32, VecDeque<u64>> = BTreeMap::new();
-        for (entity, weight) in weights {
-            expected.entry(entity.0).or_default().push_back(weight);
+    /// Prepares for a step in which the kernel gives groups' entities these weights, in this order, and no others. Each comes with how many
+    /// tasks the kernel had begun to queue in the step: a task that is taken off and put back may change a weight at either.
+    pub(crate) fn expect_weights(&mut self, weights: impl IntoIterator<Item = (EntityId, u32, u64)>) {
+        let mut expected: BTreeMap<u32, VecDeque<(u32, u64)>> = BTreeMap::new();
+        for (entity, enqueued, weight) in weights {
+            expected.entry(entity.0).or_default().push_back((enqueued, weight));
         }
-        self.kernels_weights = Some(expected);
+        (self.kernels_weights, self.enqueued) = (Some(expected), 0);
     }
 
     /// Each weight of a group's entity since these were last taken: what ours came to, and the kernel's.
@@ -130,10 +135,16 @@ impl Decider for RecordedDecider {
         ours
     }
 
+    fn enqueues(&mut self) {
+        self.enqueued += 1;
+    }
+
     /// A group's sum of load changes on other CPUs at the same time, so that the kernel's weight stands.
     fn group_weight(&mut self, entity: EntityId, before: u64, ours: u64) -> u64 {
         let Some(expected) = &mut self.kernels_weights else { return ours };
-        let kernels = expected.get_mut(&entity.0).and_then(VecDeque::pop_front).unwrap_or(before);
+        let next =
+            expected.get_mut(&entity.0).filter(|weights| weights.front().is_some_and(|(at, _)| *at <= self.enqueued));
+        let kernels = next.and_then(VecDeque::pop_front).map_or(before, |(_, weight)| weight);
         self.weights.push((ours, kernels));
         kernels
     }

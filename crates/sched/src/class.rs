@@ -226,6 +226,11 @@ impl<D: Decider> Sched<D> {
     /// `wakeup_preempt` (`check_preempt_curr` before 6.7): a task became runnable beside the running one.
     pub fn wakeup_preempt(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
         let (running, waking) = (self.curr_class(cpu), self.tasks[woken.index()].class);
+        if self.rules.wakes_though_marked && waking == running && self.rqs[cpu.index()].next_class_above {
+            // A task is compared with the class that runs next (`next_class`, 7.0 on). Until 7.2 the mark that the higher class left has the
+            // same effect.
+            return self.explain_wakeup(cpu, woken, false, WakeupRule::LowerClass);
+        }
         if waking == running {
             match running {
                 Class::Deadline => self.wakeup_preempt_dl(cpu, woken),
@@ -243,6 +248,7 @@ impl<D: Decider> Sched<D> {
         if preempts {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
+            self.rqs[cpu.index()].next_class_above = true;
         }
     }
 }

@@ -274,7 +274,7 @@ impl<D: Decider> Sched<D> {
         }
         self.hrtick_pick(cpu, previous, next);
         let rq = &mut self.rqs[cpu.index()];
-        rq.curr = next;
+        (rq.curr, rq.next_class_above) = (next, false);
         // Charging the previous task within the pick may have asked for what is being done.
         (rq.need_resched, rq.lazily) = (false, false);
         if next == TaskId::IDLE {

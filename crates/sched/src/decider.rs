@@ -71,6 +71,10 @@ pub trait Decider {
     /// The CPU on which a waking or new task is queued.
     fn select_cpu(&mut self, task: TaskId, ours: CpuId) -> CpuId;
 
+    /// `enqueue_task_fair` begins.
+    #[inline(always)]
+    fn enqueues(&mut self) {}
+
     /// The weight that a group's entity gets of its group's shares, in place of the one it has; with the ten extra bits.
     #[inline(always)]
     fn group_weight(&mut self, _entity: EntityId, _before: u64, ours: u64) -> u64 {

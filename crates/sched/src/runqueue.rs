@@ -45,6 +45,8 @@ pub(crate) struct Rq {
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
     pub(crate) lazily: bool,
+    /// A task of a higher class than the current one woke since that was picked: `next_class` is above the current class.
+    pub(crate) next_class_above: bool,
     /// `cfs_tasks`: its queued fair tasks, where load is balanced.
     pub(crate) cfs_tasks: TaskList,
     /// What balancing remembers of the CPU.
@@ -77,6 +79,7 @@ impl Rq {
             nr_running: 0,
             need_resched: false,
             lazily: false,
+            next_class_above: false,
             idle_exec_start: 0,
             cfs_tasks: TaskList::EMPTY,
             balance: CpuState::new(0),

@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -31,6 +32,8 @@ _FRESH = 24 * 3600
 _OFFERS = "offers.json"
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _IMAGE = re.compile(r"linux-image-(\d+\.\d+)[^ ]*-amd64")
+_DOCUMENTS = """\
+dpkg-deb --fsys-tarfile "$1" | tar --extract --directory="$2" --wildcards './usr/share/doc/*'"""
 _OTHER_FLAVOURS = ("-cloud-", "-rt-", "-dbg", "-unsigned")
 
 
@@ -106,29 +109,48 @@ def get(series: str, note: list[str]) -> KernelImage:
 def changelog(offer: Offer) -> str:
     """Return the changelog of a kernel's package, which lists the stable changes of its points.
 
+    It is read from the smallest package that is built with the kernel and that the archive still
+    has: ``linux-base`` (from 7.0 on), ``linux-kbuild``, or the kernel itself, more than 100 MB. It
+    is kept, so that each is fetched once.
+
     Args:
-        offer: the kernel. Its smallest part is fetched, ``linux-base``, which has the text.
+        offer: the kernel.
 
     Raises:
-        RunError: the archive cannot be reached, or the kernel is not in parts (before 7.0), whose
-            package has no changelog.
+        RunError: the archive cannot be reached, the disk is full, or no package has a changelog.
     """
-    configuration = kernels.directory() / "apt" / offer.suite / "apt.conf"
-    package = next((part for part in offer.packages if part.startswith("linux-base-")), None)
-    if package is None:
-        raise RunError(f"the package of {offer.release} has no changelog")
+    directory = kernels.directory() / "apt" / offer.suite
+    kept = directory / f"changelog-{offer.release}_{offer.version}.gz"
+    with suppress(OSError, EOFError):
+        return gzip.decompress(kept.read_bytes()).decode("utf-8", "replace")
+    package = _with_changelog(offer, directory / "apt.conf")
     try:
-        with tempfile.TemporaryDirectory(prefix="schedlab-changelog-") as name:
+        with tempfile.TemporaryDirectory(prefix=".changelog.", dir=directory) as name:
             work = Path(name)
-            _run(["apt-get", "download", "-qq", package], configuration, work)
-            tree = work / "tree"
+            _run(["apt-get", "download", "-qq", package], directory / "apt.conf", work)
             for file in work.glob("*.deb"):
-                _run(["dpkg-deb", "--extract", str(file), str(tree)], None)
-            for found in tree.glob("usr/share/doc/*/changelog.Debian.gz"):
-                return gzip.decompress(found.read_bytes()).decode("utf-8", "replace")
+                _run(["sh", "-c", _DOCUMENTS, "sh", str(file), str(work)], None)
+            found = sorted(work.glob("usr/share/doc/*/changelog*.gz"))
+            if found:
+                found[0].replace(kept)
+                return gzip.decompress(kept.read_bytes()).decode("utf-8", "replace")
     except OSError as error:
         raise RunError(f"the changelog of {package} cannot be read: {error.strerror}") from None
     raise RunError(f"{package} has no changelog")
+
+
+def _with_changelog(offer: Offer, configuration: Path) -> str:
+    """Return the smallest package with a kernel's changelog, as ``name=version``."""
+    for part in offer.packages:
+        if part.startswith("linux-base-"):
+            return part
+    build = offer.release.removesuffix("-amd64")
+    for name in (f"linux-kbuild-{build}", f"linux-kbuild-{offer.series}"):
+        # apt-cache fails where it knows no package of that name.
+        with suppress(RunError):
+            if any(about["Version"] == offer.version for about in _show([name], configuration)):
+                return f"{name}={offer.version}"
+    return offer.packages[0]
 
 
 def mirror() -> str:

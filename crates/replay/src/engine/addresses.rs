@@ -36,6 +36,8 @@ impl<'a> Engine<'a> {
         let moved = from.map(|from| &section[from]);
         // The queue of the task that is enqueued or dequeued is charged first.
         let mut comes = None;
+        // With a single timeline (7.3) the first averages that are brought up to date as a task is placed are those of its queue.
+        let mut placed = None;
         let single = self.sched.rules().single_timeline;
         for entry in &section[from.unwrap_or(0)..] {
             let record = entry.record;
@@ -43,6 +45,20 @@ impl<'a> Engine<'a> {
             match entry.what {
                 // From 7.3 on the running task is charged first, on its own level.
                 What::Enqueue(Of::Fair) | What::Dequeue(Of::Fair) if !single => comes = entry.pid(),
+                What::Enqueue(Of::Fair) if entry.flags() & self.flags.delayed == 0 => {
+                    let places = |other: &Entry<'_>| other.what == What::Place && other.pid() == entry.pid();
+                    placed = entry.pid().filter(|_| section.iter().any(places));
+                    continue;
+                }
+                _ if &*record.event == "k_lacfs" && placed.is_some() => {
+                    if let (Some(task), Some(address)) =
+                        (placed.take().and_then(|pid| self.task_of(pid)), record.number("cfs"))
+                    {
+                        let (queue, _) = self.sched.ids_of_group(self.sched.group_of(task), cpu);
+                        self.groups.queues.insert(address, queue);
+                    }
+                    continue;
+                }
                 // A delayed task that wakes charges no task on its queue (`requeue_delayed_entity`): the charge that follows is of the current task.
                 What::Check => comes = None,
                 What::Place | What::Set | What::UpdateCurr | What::Reweight => {}
@@ -106,13 +122,17 @@ impl<'a> Engine<'a> {
             return;
         }
         self.learn_queues(cpu, step);
-        let mut weights = Vec::new();
-        for entry in step.iter().filter(|entry| entry.what == What::Reweight) {
+        let (mut weights, mut enqueued) = (Vec::new(), 0);
+        for entry in step {
+            enqueued += u32::from(entry.what == What::Enqueue(Of::Fair));
+            if entry.what != What::Reweight {
+                continue;
+            }
             let group = entry.record.number("my").is_some_and(|owned| owned != 0);
             if let Some(se) = self.entity_of(entry.record).filter(|_| group)
                 && let Some(weight) = entry.record.number("w")
             {
-                weights.push((se, weight));
+                weights.push((se, enqueued, weight));
             }
         }
         self.sched.decider.expect_weights(weights);

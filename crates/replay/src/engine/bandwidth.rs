@@ -29,9 +29,17 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
-    /// The timer of a group's bandwidth expires: the pool is refilled and handed out. Each queue that gets some is let go by itself.
-    pub(super) fn refill(&mut self, cpu: CpuId, first: &Entry<'a>) {
+    /// The timer of a group's bandwidth expires: the pool is refilled and handed out. Each queue that gets some is let go by itself. A queue
+    /// whose task still runs is charged first, by its own CPU's clock.
+    pub(super) fn refill(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
+        let Some(first) = step.first() else { return };
         let Some(group) = self.group_of_timer(first) else { return };
+        for entry in step.iter().filter(|entry| entry.what == What::UpdateCurr) {
+            let named = entry.record.number("cpu").map(|cpu| cpu as usize);
+            if let Some(charged) = named.filter(|charged| *charged < self.cpus.len()) {
+                self.advance(CpuId(charged as u32), std::slice::from_ref(entry));
+            }
+        }
         self.sched.decider.expect_nothing();
         let now = self.cpus[cpu.index()].clocks.clock.as_nanos();
         self.sched.fire_bandwidth_timer(group, is_slack(first), now);

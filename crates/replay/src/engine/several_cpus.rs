@@ -160,7 +160,7 @@ impl<'a> Engine<'a> {
             Act::Shares => self.set_shares_alone(cpu, step),
             Act::SharesOfQueue => self.set_shares_of_queue(cpu, step),
             Act::Quota => self.set_quota_beside_others(own, step),
-            Act::Refill => self.refill(own, first),
+            Act::Refill => self.refill(own, step),
             Act::Unthrottle => self.unthrottle(step),
             Act::Throttle => {
                 self.advance(own, step);

@@ -219,7 +219,7 @@ fn next(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
         What::MakeGroup => (Act::MakeGroup, 1, 0),
         What::Shares => (Act::Shares, 1, 0),
         What::Refill if first.record.flags.context == Context::Task => (Act::Quota, 1, 0),
-        What::TimerEntry if refills(first) => (Act::Refill, 1, 0),
+        What::TimerEntry if refills(first) => (Act::Refill, distribution(entries), 0),
         What::TimerEntry | What::TimerExit => (Act::Timer, 1, 0),
         What::Unthrottle => (Act::Unthrottle, unthrottling(entries), 0),
         What::PickTask | What::Parameters => loose(entries),
@@ -248,6 +248,16 @@ fn named(entries: &[Entry<'_>]) -> (Act, usize, usize) {
 
 fn refills(entry: &Entry<'_>) -> bool {
     matches!(&entry.record.kind, RecordKind::TimerEntry { function } if function.starts_with("sched_cfs_"))
+}
+
+/// `distribute_cfs_runtime`, with the running tasks that it charges on whichever CPUs before their queues get runtime (7.0 on).
+fn distribution(entries: &[Entry<'_>]) -> usize {
+    let charges = |entry: &&Entry<'_>| {
+        matches!(entry.what, What::UpdateCurr | What::ServerCharge | What::Resched)
+            || matches!(entry.record.kind, RecordKind::StatRuntime { .. })
+    };
+    let begins = entries.get(1).is_some_and(|next| &*next.record.event == "k_dist");
+    if begins { 2 + entries[2..].iter().take_while(charges).count() } else { 1 }
 }
 
 /// `unthrottle_cfs_rq` tells of itself before it reads the clock. Where tasks are throttled one by one (6.18 on), each comes back within.
@@ -345,7 +355,12 @@ fn activation(entries: &[Entry<'_>]) -> usize {
     if entries.get(whole).is_some_and(wakes) {
         return whole + 1;
     }
-    let length = before_pick(&entries[..whole]);
+    let context = entries[0].record.flags.context;
+    // An interrupt picks nothing: a look at preemption that dequeues a delayed task goes on to its end there.
+    let length = match context {
+        Context::Task => before_pick(&entries[..whole]),
+        _ => entries[..whole].iter().take_while(|entry| entry.record.flags.context == context).count(),
+    };
     let told = entries.get(length).filter(|entry| entry.pid() == entries[0].pid());
     match told.map(|entry| entry.what) {
         Some(What::Wakeup) => length + 1,

@@ -243,7 +243,7 @@ impl<D: Decider> Sched<D> {
 
     /// `requeue_delayed_entity`: it wakes before it left; what lag it earned meanwhile is taken back (DELAY_ZERO).
     pub(crate) fn requeue_delayed_entity(&mut self, se: EntityId) {
-        let (level, cfs) = (self.entities[se.index()].cfs_rq, self.timeline_queue(se));
+        let cfs = self.timeline_queue(se);
         if self.rules.bounds_lag_while_delayed {
             if !self.rules.single_timeline {
                 self.update_curr_cfs(cfs);
@@ -258,7 +258,9 @@ impl<D: Decider> Sched<D> {
                 self.place_again(cfs, se);
             }
         }
-        self.update_load_avg(level, se, Action::default());
+        // With a single timeline (7.3) this is the CPU's root queue, also for a task of a group: the averages of the group's queue are
+        // brought up to date only later, when the task counts as runnable again.
+        self.update_load_avg(cfs, se, Action::default());
         self.clear_delayed(se);
     }
 

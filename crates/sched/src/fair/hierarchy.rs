@@ -34,7 +34,8 @@ impl<D: Decider> Sched<D> {
         weight
     }
 
-    /// `update_curr_eevdf`: charges the current task, on its own level only.
+    /// `update_curr_eevdf`: charges the current task, on its own level only, also where a task of another group comes or goes
+    /// (68e37487810a "sched/fair: Fix flat hierarchy", a fix of the single timeline that 7.3.4 has).
     fn update_curr_eevdf(&mut self, cpu: CpuId) {
         if let Some(curr) = self.cfs_rq(cpu).curr {
             self.update_curr_cfs(self.entities[curr.index()].cfs_rq);

@@ -322,6 +322,7 @@ impl<D: Decider> Sched<D> {
 
     /// `enqueue_task_fair`.
     pub(crate) fn enqueue_task_fair(&mut self, task: TaskId, mut flags: EnqueueFlags) {
+        self.decider.enqueues();
         if self.tasks[task.index()].throttled && self.enqueue_throttled_task(task) {
             return;
         }

@@ -6,7 +6,7 @@ use schedlab_model::{CpuId, TaskId, TaskState};
 use crate::balance::domains::DomainFlags;
 use crate::balance::env::Idle;
 use crate::balance::state::Wakes;
-use crate::class::Class;
+use crate::class::{Class, DequeueFlags};
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Life, Vruntime};
 use crate::fair::pelt::SchedAvg;
@@ -185,10 +185,14 @@ impl<D: Decider> Sched<D> {
         self.idle_cpus.remove(cpu.index());
     }
 
-    /// Takes a queued task that does not run off its queue, as if it slept: it is throttled by what the driver does not follow.
+    /// Takes a queued task that does not run off its queue, as if it slept: it is throttled by what the driver does not follow, or comes
+    /// back in another state. It leaves at once, also where EEVDF would delay its dequeue.
     pub fn put_aside(&mut self, task: TaskId) {
         let cpu = self.task_cpu(task);
-        self.block_task(cpu, task, TaskState::Interruptible);
+        let delayed = self.entity(task).sched_delayed;
+        let leaves = if delayed { DequeueFlags::DELAYED } else { DequeueFlags::SPECIAL };
+        self.deactivate_task(cpu, task, DequeueFlags::SLEEP.and(DequeueFlags::NOCLOCK).and(leaves));
+        self.tasks[task.index()].life = Life::Asleep;
     }
 
     /// Newly idle balancing found work after all: there was no idle time (`idle_stamp`).

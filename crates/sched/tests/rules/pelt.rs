@@ -31,8 +31,15 @@ struct State {
 
 /// By how much the number of runnable tasks that a queue counted until now differs from what it was before the step: `set_delayed` and
 /// `clear_delayed` change it on the queues above a task's own without bringing these up to date, so that it counts for the time since
-/// they last were. None where tasks leave within a pick: then it depends on their order, which does not show.
-fn change_of_delayed(depth: usize, actor: Option<TaskId>, before: &[State], after: &[State]) -> Option<i64> {
+/// they last were. `requeue_delayed_entity` of 7.3 brings the root's queue up to date, and not the task's own. None where tasks leave within a
+/// pick: then it depends on their order, which does not show.
+fn change_of_delayed(
+    depth: usize,
+    actor: Option<TaskId>,
+    before: &[State],
+    after: &[State],
+    single_timeline: bool,
+) -> Option<i64> {
     // Only a task of this depth or below is on the queue's account.
     let below = |state: &&(&State, &State)| state.0.depth >= depth && (state.0.queued || state.1.queued);
     let states: Vec<(&State, &State)> = before.iter().zip(after).collect();
@@ -42,7 +49,10 @@ fn change_of_delayed(depth: usize, actor: Option<TaskId>, before: &[State], afte
         return None;
     }
     let moved = states.iter().filter(below).find(|(old, new)| Some(old.task) == actor && old.queued && new.queued);
-    let count = moved.filter(|(old, _)| old.depth > depth);
+    let count = moved.filter(|(old, new)| {
+        let requeued = single_timeline && old.delayed && !new.delayed;
+        if requeued { depth > 0 } else { old.depth > depth }
+    });
     Some(count.map_or(0, |(old, new)| i64::from(old.delayed) - i64::from(new.delayed)))
 }
 
@@ -115,7 +125,7 @@ impl Followed {
             entity.follow(now, lab.sched.load_of_group(*group, CPU0).expect("kept").0, &doings);
         }
         for (depth, doing) in queues.iter().enumerate() {
-            let counts = change_of_delayed(depth, actor, &states, &states_after);
+            let counts = change_of_delayed(depth, actor, &states, &states_after, single_timeline);
             let counts = counts.map_or(0..=tasks_here, |count| {
                 let count = doing.runnable.wrapping_add_signed(count);
                 count..=count

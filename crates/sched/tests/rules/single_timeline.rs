@@ -200,3 +200,47 @@ fn a_group_on_two_cpus_weighs_as_two_tasks() {
 fn weight_of(lab: &Lab, group: GroupId, cpu: CpuId) -> f64 {
     lab.sched.group_entity(group, cpu).expect("with a task").weight as f64 / 1024.0
 }
+
+/// `requeue_delayed_entity` is handed the CPU's root queue, whose averages it brings up to date; those of the queue of the task's group stay as they
+/// were when the task went to sleep. On 7.2 it is the task's own queue.
+#[test]
+fn a_delayed_task_of_a_group_that_wakes_updates_the_root() {
+    for (release, root) in [("7.2", false), ("7.3", true)] {
+        let mut lab = Lab::new(release, &[]);
+        lab.sched.track_load();
+        let home = group(&mut lab, GroupId::ROOT, 100);
+        let sleeper = member(&mut lab, home);
+        member(&mut lab, home);
+        assert_eq!(lab.schedule(CPU0), sleeper, "{release}");
+        lab.advance(300 * US);
+        lab.sleep(CPU0);
+        assert!(lab.entity(sleeper).sched_delayed, "{release}");
+        let updated = |lab: &Lab| {
+            let of_group = lab.sched.load_of_group(home, CPU0).expect("a group with tasks").1;
+            [lab.sched.load_of_cpu(CPU0).expect("kept"), of_group].map(|average| average.last_update_time)
+        };
+        let before = updated(&lab);
+        lab.advance(2 * MS);
+        lab.wake(sleeper);
+        assert!(!lab.entity(sleeper).sched_delayed, "{release}");
+        let after = updated(&lab);
+        assert_eq!([before[0] != after[0], before[1] != after[1]], [root, !root], "{release}");
+    }
+}
+
+/// `wakeup_preempt` compares a woken task with the class that runs next (`next_class`): beside a task with 5 ms, one with 0.7 ms that wakes at V would be
+/// the next buddy. Where a FIFO task woke before, nothing is decided between the fair ones until the CPU has scheduled.
+#[test]
+fn a_fair_task_that_wakes_after_a_higher_class_is_not_considered() {
+    for higher in [false, true] {
+        let mut lab = Lab::new("7.3", &[]);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        if higher {
+            lab.spawn(Policy::Fifo(1), 0);
+        }
+        let woken = lab.task();
+        let buddy = Some(lab.sched.task(woken).se);
+        assert_eq!(lab.queue(CPU0).next, buddy.filter(|_| !higher), "{higher}");
+    }
+}

@@ -157,3 +157,42 @@ cpus=2
 ";
     assert_eq!(steps(text), [(Act::Activate, 0, Some(163))]);
 }
+
+/// Of 7.3.4: the timer of a group's bandwidth on CPU 1 charges a task that still runs on CPU 0, before it hands out what there is.
+#[test]
+fn what_a_timer_charges_belongs_to_it() {
+    let text = "\
+cpus=2
+ n-214     1dBH1. 63.804117264: hrtimer_expire_entry: hrtimer=0xff11000027307210 now=63803689326 function=sched_cfs_period_timer
+ n-214     1dBH1. 63.804148701: k_dist: cg=236 rt=3000000 quota=3000000 period=50000000 burst=0
+ n-214     1dBH2. 63.804178295: k_uc: cfs=0x1680 cse=0x4700 cmy=0x0 pid=212 vr=65833190693 dl=65833225187 xs=63711814380 ct=63712669095 cpu=0
+ n-214     1dBH2. 63.804181240: sched_stat_runtime: comm=n pid=212 runtime=854715
+ n-214     1dBH2. 63.804183393: k_dlse: se=0x3560 pid=0 srv=1 rt=26663836 dl=64688478216 delta=854715 ct=63712669095 c=63712669095 thr=1 run=0
+ n-214     1dBH2. 63.804185816: k_resched: cpu=0 tif=5 cpid=212
+ n-214     1dBH1. 63.804202071: hrtimer_expire_exit: hrtimer=0xff11000027307210
+";
+    let acts: Vec<_> = steps(text).into_iter().map(|(act, by, _)| (act, by)).collect();
+    assert_eq!(acts, [(Act::Refill, 1), (Act::Timer, 1)]);
+}
+
+/// Of 7.3.4: balancing in a softirq brings 211, whose look at preemption dequeues 215, which is delayed, and looks again. The schedule that follows at
+/// the same clock is apart.
+#[test]
+fn a_look_at_preemption_in_an_interrupt_is_whole() {
+    let text = "\
+cpus=2
+ n-214     1dBs1. 64.216486478: k_enq: pid=211 fl=0x40008 ct=64124977480 c=64124977480 cpu=1
+ n-214     1dBs1. 64.216493038: k_uc: cfs=0x1c40 cse=0xc700 cmy=0x0 pid=214 vr=44546084965 dl=44548414775 xs=64124726225 ct=64124977480 cpu=1
+ n-214     1dBs1. 64.216557734: k_cpw: pid=211 wf=0x0 tif=0x30 cpid=214 ct=64124977480 c=64124977480 cpu=1
+ n-214     1dBs1. 64.216560589: k_uc: cfs=0x1c40 cse=0xc700 cmy=0x0 pid=214 vr=44546503091 dl=44548414775 xs=64124977480 ct=64124977480 cpu=1
+ n-214     1dBs1. 64.216572727: k_eevdf: zv=44546310193 av=-1344839629766 al=948246 ss=0 nr=1 cpid=214 next=0 prot=1 cse=0xc700 cfs=0x2880 ct=64124977480
+ n-214     1dBs1. 64.216581159: k_deqs: pid=215 fl=0x21
+ n-214     1dBs1. 64.216582491: k_uc: cfs=0x1c40 cse=0xc700 cmy=0x0 pid=214 vr=44546503091 dl=44548414775 xs=64124977480 ct=64124977480 cpu=1
+ n-214     1dBs1. 64.216623072: k_eevdf: zv=44545535142 av=-423909216857 al=318149 ss=0 nr=1 cpid=214 next=0 prot=1 cse=0xc700 cfs=0x2880 ct=64124977480
+ n-214     1dBs1. 64.216629611: k_resched: cpu=1 tif=5 cpid=214
+ n-214     1dB.2. 64.216641409: k_pnt: c=64124977480 ct=64124977480
+ n-214     1dB.2. 64.216646927: k_eevdf: zv=44545535142 av=-423909216857 al=318149 ss=0 nr=1 cpid=214 next=0 prot=1 cse=0xc700 cfs=0x2880 ct=64124977480
+";
+    let acts: Vec<_> = steps(text).into_iter().map(|(act, _, pid)| (act, pid)).collect();
+    assert_eq!(acts, [(Act::Activate, Some(211)), (Act::Schedule, None)]);
+}

@@ -1,0 +1,1 @@
+"""``scripts/watch-kernels``: kernels of Debian's archive whose rules are not known."""
