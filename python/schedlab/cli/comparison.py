@@ -121,11 +121,16 @@ _AS_HERE = Simulation()
 def subjects(
     workloads: Sequence[str] | None,
     command: str | None,
-    metric: str | None,
-    better: str | None,
+    patterns: Sequence[tuple[str, str | None]],
     simulation: Simulation,
 ) -> list[tuple[str, Subject]]:
     """Return what is run, its tasks in the control groups and sessions of a simulation.
+
+    Args:
+        workloads: workloads and programs.
+        command: a command.
+        patterns: of the command's metrics, see `directed`.
+        simulation: what is simulated.
 
     Raises:
         InputError: nothing, something unknown, a group that cannot be, or one for something whose
@@ -134,7 +139,7 @@ def subjects(
     import shlex  # noqa: PLC0415
 
     found: list[tuple[str, Subject]] = [(text, subject(text)) for text in workloads or ()]
-    if command is None and (metric is not None or better is not None):
+    if command is None and patterns:
         raise InputError(
             "--metric and --better are for --command: leave them out, or see --metrics"
         )
@@ -143,10 +148,29 @@ def subjects(
             words = shlex.split(command)
         except ValueError as error:
             raise InputError(f"--command: {error}") from None
-        found.append((command, command_of(words, metric, better)))
+        found.append((command, command_of(words, patterns)))
     if not found:
         raise InputError("nothing to run: name a workload, or a command with --command")
     return _grouped(found, simulation.groups or (), simulation.sessions or ())
+
+
+def directed(metrics: Sequence[str], better: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return the patterns of a command's metrics, each with the direction that was given.
+
+    >>> directed(["p99 (.*)"], []), directed([], ["higher"])
+    ([('p99 (.*)', None)], [('seconds', 'higher')])
+
+    Raises:
+        InputError: directions, and not one for each metric.
+    """
+    patterns = list(metrics) or (["seconds"] if better else [])
+    if better and len(better) != len(patterns):
+        raise InputError(
+            f"--better is given {len(better)} times for {len(patterns)} metrics; allowed: once a "
+            "--metric, in their order, or never"
+        )
+    directions: list[str | None] = [*better] or [None] * len(patterns)
+    return list(zip(patterns, directions, strict=True))
 
 
 def _grouped(
@@ -303,7 +327,15 @@ def carry_out(
         InputError: nothing to run, or options that mean nothing where it is run.
     """
     simulation = asked.simulation()
-    what = subjects(workloads, asked.run, asked.metric, asked.better, simulation)
+    what = subjects(
+        workloads,
+        asked.run,
+        directed(
+            [] if asked.metric is None else [asked.metric],
+            [] if asked.better is None else [asked.better],
+        ),
+        simulation,
+    )
     where = targets(asked.on, simulation)
     try:
         protocol = Protocol.within(asked.blocks, band=asked.band)
