@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from schedlab import Machine, Scheduler, tuning
-from schedlab.boundary.errors import InputError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli.main import invoke
 from schedlab.experiment import campaign, sequential_experiment
 from schedlab.experiment.group_sequential import Judged, Protocol
@@ -84,6 +84,7 @@ def test_a_front_of_trades_is_found(by: tuning.By) -> None:
     found = _tune(Trading(), by=by)
     # Ratios with higher throughput turned round: batch (0.69, 1 / 0.988), idle (0.6, 1 / 0.75), rr
     # (0.95, 1 / 1.02). None of them dominates another; the default, (1, 1), is dominated by rr.
+    assert found.plot().to_dict()["mark"]["interpolate"] == "step-after"
     assert _front(found) == {
         policy: pytest.approx((CHANGES[policy][0], 1 / CHANGES[policy][1]))
         for policy in ("batch", "idle", "rr:1")
@@ -200,6 +201,43 @@ def test_fresh_seeds_certify_a_trade_and_say_it(tmp_path: Path) -> None:
     assert best.setting == Setting({"policy": "batch"})
     # Every verdict of the family has its share of the 5 %: 3 settings, 2 metrics.
     assert len(result.settled.answers) == 6
+
+
+def test_a_metric_that_a_place_has_not_is_said_at_once() -> None:
+    class WithoutP99(Trading):
+        def measure(self, target: object, under: Conditions) -> Measured:
+            whole = super().measure(target, under)
+            return Measured({"throughput": whole.values["throughput"]}, {})
+
+    one = WithoutP99()
+    with pytest.raises(RunError, match="'service on sim' came to no p99"):
+        tuning.certify(
+            Setting({"policy": "batch"}), [(one.name, one)], PLACE, metrics=["p99", "throughput"]
+        )
+    # One run of each setting, and none of the blocks that would answer nothing.
+    assert one.runs == 2
+
+
+def test_an_export_is_refused_where_the_gain_did_not_last(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # From the certification on the service is the same under every policy.
+    certify = tuning.certify
+
+    def later(*given: Any, **options: Any) -> campaign.Result:
+        (tmp_path / "service").write_text("#!/bin/sh\necho p99 100 us; echo throughput 1000\n")
+        return certify(*given, **options)
+
+    monkeypatch.setattr(tuning, "certify", later)
+    (tmp_path / "service").write_text(f"#!/bin/sh\n{SERVICE}\n")
+    (tmp_path / "service").chmod(0o755)
+    unit = tmp_path / "service.conf"
+    line = [*SEARCH, *BOTH, "--store", str(tmp_path / "runs.db"), "--export", f"systemd:{unit}"]
+    assert invoke([*line, f"--command={tmp_path / 'service'}"]) == 1
+    captured = capsys.readouterr()
+    assert "policy=batch is not certified as better" in captured.err
+    assert captured.out.splitlines()[-1].startswith("recommended: none")
+    assert not unit.exists()
 
 
 def test_a_stopped_search_goes_on(tmp_path: Path) -> None:

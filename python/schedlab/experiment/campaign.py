@@ -423,10 +423,22 @@ def _live(
 ) -> Any:
     """Return an arm that runs what the store has not; two of them for a check against itself."""
 
+    deciding = [one.metric.name for one in plan.metrics[cell.group] if one.decides]
+
     def arm(name: str) -> Arm:
-        return execution.stored(
+        run = execution.stored(
             name, cell, store, experiment, known, seed=plan.seed, timeout=plan.timeout
         )
+
+        def measured(block: int, place: int) -> Values:
+            values = run(block, place)
+            # Without it no number of blocks answers anything.
+            missing = [metric for metric in deciding if metric not in values]
+            if block == 0 and missing:
+                raise RunError(f"'{cell.group}' came to no {missing[0]}")
+            return values
+
+        return measured
 
     if prefix:
         return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")
