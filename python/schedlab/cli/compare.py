@@ -1,11 +1,10 @@
 """``schedlab compare``."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from schedlab.cli import comparison
+from schedlab.cli import comparison, options
 from schedlab.experiment import settings
 
 
@@ -46,4 +45,4 @@ def command(
     pairs += [f"slice={time_slice}"] if time_slice is not None else []
     axes = settings.axes([*pairs, *(given or [])])
     combined = settings.combinations(axes)
-    comparison.carry_out("compare", workloads, combined, asked, sys.argv[1:])
+    comparison.carry_out("compare", workloads, combined, asked, options.words())

@@ -1,6 +1,5 @@
 """``schedlab tune``."""
 
-import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -241,7 +240,7 @@ def command(
         for corner in (searched.space.low, searched.space.high):
             searched.setting(corner).check(place)
     protocols = [_protocol(place, blocks, band) for place in where]
-    seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
+    seconds, words = options.seconds(timeout, "timeout"), options.words()
     with (
         comparison.ending([target, *where]),
         Store(store) as kept,
