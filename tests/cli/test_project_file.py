@@ -71,7 +71,7 @@ def test_the_guides_file_is_one(project: Path, capsys: Capture) -> None:
     guide = Path(__file__).parents[2] / "docs/guides/tune-my-program.md"
     text = guide.read_text().split("```toml\n")[1].partition("```")[0]
     project.write_text(text)
-    value, _ = _json("tune --executions 6 --store runs.db", capsys)
+    value, _ = _json("tune --executions 6 --cpus 2 --costs reference --store runs.db", capsys)
     assert [aim["name"] for aim in value["aims"]] == ["p99", "throughput"]  # type: ignore[attr-defined]
     assert [floor["limit"] for floor in value["keep"]] == [0.98]  # type: ignore[attr-defined]
 

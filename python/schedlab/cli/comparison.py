@@ -277,6 +277,31 @@ class Options:
     afresh: Afresh = False
     json: options.Json = False
 
+    @property
+    def patterns(self) -> list[tuple[str, str | None]]:
+        """The pattern of a command's metric, with its direction; none where none is given."""
+        return directed(
+            [] if self.metric is None else [self.metric],
+            [] if self.better is None else [self.better],
+        )
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The metrics that are compared; none for each subject's own."""
+        return [name for name in (self.metrics or "").split(",") if name]
+
+    @property
+    def protocol(self) -> Protocol:
+        """How it is judged.
+
+        Raises:
+            InputError: a number out of range.
+        """
+        try:
+            return Protocol.within(self.blocks, band=self.band)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
     def simulation(self) -> Simulation:
         """Return what they say of the kernel and the machine that are simulated."""
         return Simulation(
@@ -320,38 +345,40 @@ def carry_out(
     settings: list[Setting],
     asked: Options,
     words: Sequence[str],
-) -> None:
-    """Plan, run and tell.
+) -> campaign.Result:
+    """Plan, run and tell; return what it came to.
 
     Raises:
         InputError: nothing to run, or options that mean nothing where it is run.
     """
     simulation = asked.simulation()
-    what = subjects(
-        workloads,
-        asked.run,
-        directed(
-            [] if asked.metric is None else [asked.metric],
-            [] if asked.better is None else [asked.better],
-        ),
-        simulation,
-    )
+    what = subjects(workloads, asked.run, asked.patterns, simulation)
     where = targets(asked.on, simulation)
-    try:
-        protocol = Protocol.within(asked.blocks, band=asked.band)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     plan = campaign.plan(
         kind,
         what,
         settings,
         where,
-        metrics=[name for name in (asked.metrics or "").split(",") if name],
-        protocol=protocol,
+        metrics=asked.metric_names,
+        protocol=asked.protocol,
         seed=asked.seed,
         timeout=options.seconds(asked.timeout, "timeout"),
         check=asked.check,
     )
+    return run_plan(plan, where, asked, words)
+
+
+def run_plan(
+    plan: campaign.Plan, where: Sequence[Target], asked: Options, words: Sequence[str]
+) -> campaign.Result:
+    """Run a plan and tell what it came to.
+
+    Args:
+        plan: what to run.
+        where: its targets.
+        asked: the options.
+        words: that repeat it.
+    """
     with ending(where), Store(asked.store) as kept, running("running") as tell:
         try:
             result = campaign.run(
@@ -362,6 +389,7 @@ def carry_out(
             note(f"{done} runs are kept in {kept.path}: the same command continues from there")
             raise
     tell_result(result, json=asked.json)
+    return result
 
 
 def telling_progress(

@@ -92,8 +92,7 @@ class Plan:
         """Return what determines the experiment, as plain data."""
         return {
             "cells": [
-                {"name": cell.name, "group": cell.group, "setting": str(cell.setting)}
-                | cell.definition()
+                {"name": cell.name, "group": cell.group, "setting": cell.called} | cell.definition()
                 for cell in self.cells
             ],
             "checked": [
@@ -159,7 +158,7 @@ def plan(
         for name, subject in subjects:
             group = f"{name} on {target.name}"
             measured[group] = (
-                tuple(metrics[name]) if isinstance(metrics, Mapping) else _chosen(subject, metrics)
+                tuple(metrics[name]) if isinstance(metrics, Mapping) else chosen(subject, metrics)
             )
             cells += [Cell(group, subject, setting, target) for setting in settings]
     if kind == "compare" and len(settings) == 1:
@@ -422,7 +421,6 @@ def _live(
     prefix: str = "",
 ) -> Any:
     """Return an arm that runs what the store has not; two of them for a check against itself."""
-
     deciding = [one.metric.name for one in plan.metrics[cell.group] if one.decides]
 
     def arm(name: str) -> Arm:
@@ -470,7 +468,12 @@ def _recalled(
     return arm(name)
 
 
-def _chosen(subject: Subject, names: Sequence[str]) -> tuple[Asked, ...]:
+def chosen(subject: Subject, names: Sequence[str] = ()) -> tuple[Asked, ...]:
+    """Return what is asked of a subject: named metrics, the first of which decides, or its own.
+
+    Raises:
+        InputError: a metric that it has not.
+    """
     if not names:
         return first_decides(default_metrics(subject))
     known = {metric.name: metric for metric in subject.metrics}
