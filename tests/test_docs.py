@@ -147,7 +147,7 @@ BLOCKS = [
     for page in WRITTEN
     for one in FENCE.finditer(page.read_text(encoding="utf-8"))
 ]
-KINDS = {"console", "text", "python", "json", "sh", "rust", "pycon"}
+KINDS = {"console", "text", "python", "json", "sh", "rust", "pycon", "toml"}
 
 ELSEWHERE = {
     "…": "is shortened",

@@ -99,7 +99,7 @@ def test_a_recording_that_grows_when_it_is_unpacked_is_refused(tmp_path: Path) -
 def test_long_output_is_kept_to_its_end_and_the_lines_that_match() -> None:
     # 40 MB of noise after the number: the number is found, and what is kept is bounded.
     script = "echo rate 7; yes noise | head -c 40000000"
-    subject = command(["sh", "-c", script], "rate ([0-9]+)", "higher")
+    subject = command(["sh", "-c", script], [("rate ([0-9]+)", "higher")])
     assert subject.measure(Host(), Conditions()).values["metric"] == 7.0
     with capture.matching(""):
         done = processes.run(["sh", "-c", script])

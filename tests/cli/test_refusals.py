@@ -98,6 +98,48 @@ WRONG = [
     ("tune pipe --policy other,batch --on host --export sysctl:/no/such/x", "no directory"),
     ("tune fio --policy other,batch --kernel 6.1 --costs ideal", "--on host"),
     ("tune hackbench --knobs rr_timeslice --costs ideal --by golden --seeds 2", "draws nothing"),
+    ("tune pipe --policy other,batch --on host --metric speed", "known: turnaround"),
+    ("tune pipe --policy other,batch --on host --metric delay --metric delay", "given twice"),
+    ("tune pipe --policy other,batch --on host --metric delay --metrics delay", "one of them out"),
+    ("tune pipe --policy other,batch --on host --metric delay --better lower", "are known to be"),
+    ("tune pipe hogs --policy other,batch --on host --metric p99", "'pipe' has no metric 'p99'"),
+    ("tune pipe --policy other,batch --on host --keep delay", "METRIC<=+N%, as in"),
+    ("tune pipe --policy other,batch --on host --keep speed>=-2%", "known: turnaround"),
+    ("tune pipe --policy other,batch --on host --keep delay>=-2%", "lower values of delay"),
+    ("tune pipe --policy other,batch --on host --keep delay<=-2%", "allowed: 0% or more"),
+    ("tune schbench --policy other,batch --on host --keep throughput>=+5%", "up to 0%"),
+    (
+        "tune pipe --policy other,batch --on host --keep delay<=+2% --keep delay<=+5%",
+        "--keep: delay of pipe is given twice",
+    ),
+    ("tune pipe --policy other,batch --on host --points 2", "one aim, which has no front"),
+    (
+        "tune pipe --policy other,batch --on host --metric delay --metric cpu --by pso",
+        "allowed: nsga2, tpe, random",
+    ),
+    (
+        "tune --policy other,batch --on host --metric a(.*) --metric a(.*) --better lower"
+        " --better lower --command true",
+        "metric 'a(.*)' is given twice",
+    ),
+    (
+        "tune --policy other,batch --on host --metric time(.*) --metric p99(.*) --better lower"
+        " --command true",
+        "given 1 times for 2 metrics",
+    ),
+    (
+        "tune --policy other,batch --on host --metric time(.*) --metric frames(.*) --command true",
+        "nothing tells whether lower or higher values of metric 'frames(.*)'",
+    ),
+    (
+        "tune --policy other,batch --on host --metric time(?P<user>.*) --command true",
+        "metric 'user' is there twice",
+    ),
+    (
+        "tune --policy other,batch --on host --metric time(.*) --keep latency(.*)>=-2%"
+        " --command true",
+        "contradicts that lower values",
+    ),
     ("validate pipe", "known: hackbench"),
     ("validate hackbench --on sim", "allowed: host"),
     ("validate hackbench --messages 1,x --costs linsched", "different whole numbers"),

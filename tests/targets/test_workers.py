@@ -217,7 +217,7 @@ def test_a_tuning_by_workers_is_the_tuning_without(metric: str) -> None:
             searched,
             target,
             by="random",
-            metric=metric,
+            metrics=[metric],
             executions=24,
             workers=given,
         )

@@ -128,11 +128,17 @@ OUTPUTS = (
         (
             f"tune {_SMALL} --knobs base_slice=1ms..10ms --by random --executions 5",
             f"tune {_SMALL} --policy other,batch --by random --executions 3 --verify none",
+            "tune schbench:duration=100ms --costs reference --kernel 6.12 --cpus 2 --by random "
+            "--knobs base_slice=1ms..10ms --executions 4 --metric p99 --metric throughput "
+            "--keep cpu<=+50%",
         ),
         (
             ".best",
             ".runner_up",
             ".moved",
+            ".recommended",
+            ".front[].setting",
+            ".points[].setting",
             ".verified.setting",
             *(f".verified.{one}" for one in _EXPERIMENT_MAPS),
         ),
@@ -237,6 +243,9 @@ OUTPUTS = (
             ".candidate",
             ".runner_up",
             ".moved",
+            ".recommended",
+            ".front[].setting",
+            ".points[].setting",
             *(f".comparisons[].{one}" for one in _EXPERIMENT_MAPS),
         ),
         before=(f"tune {_SMALL} --knobs base_slice=1ms..10ms --by random --executions 5",),

@@ -121,11 +121,16 @@ _AS_HERE = Simulation()
 def subjects(
     workloads: Sequence[str] | None,
     command: str | None,
-    metric: str | None,
-    better: str | None,
+    patterns: Sequence[tuple[str, str | None]],
     simulation: Simulation,
 ) -> list[tuple[str, Subject]]:
     """Return what is run, its tasks in the control groups and sessions of a simulation.
+
+    Args:
+        workloads: workloads and programs.
+        command: a command.
+        patterns: of the command's metrics, see `directed`.
+        simulation: what is simulated.
 
     Raises:
         InputError: nothing, something unknown, a group that cannot be, or one for something whose
@@ -134,7 +139,7 @@ def subjects(
     import shlex  # noqa: PLC0415
 
     found: list[tuple[str, Subject]] = [(text, subject(text)) for text in workloads or ()]
-    if command is None and (metric is not None or better is not None):
+    if command is None and patterns:
         raise InputError(
             "--metric and --better are for --command: leave them out, or see --metrics"
         )
@@ -143,10 +148,29 @@ def subjects(
             words = shlex.split(command)
         except ValueError as error:
             raise InputError(f"--command: {error}") from None
-        found.append((command, command_of(words, metric, better)))
+        found.append((command, command_of(words, patterns)))
     if not found:
         raise InputError("nothing to run: name a workload, or a command with --command")
     return _grouped(found, simulation.groups or (), simulation.sessions or ())
+
+
+def directed(metrics: Sequence[str], better: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return the patterns of a command's metrics, each with the direction that was given.
+
+    >>> directed(["p99 (.*)"], []), directed([], ["higher"])
+    ([('p99 (.*)', None)], [('seconds', 'higher')])
+
+    Raises:
+        InputError: directions, and not one for each metric.
+    """
+    patterns = list(metrics) or (["seconds"] if better else [])
+    if better and len(better) != len(patterns):
+        raise InputError(
+            f"--better is given {len(better)} times for {len(patterns)} metrics; allowed: once a "
+            "--metric, in their order, or never"
+        )
+    directions: list[str | None] = [*better] or [None] * len(patterns)
+    return list(zip(patterns, directions, strict=True))
 
 
 def _grouped(
@@ -253,6 +277,31 @@ class Options:
     afresh: Afresh = False
     json: options.Json = False
 
+    @property
+    def patterns(self) -> list[tuple[str, str | None]]:
+        """The pattern of a command's metric, with its direction; none where none is given."""
+        return directed(
+            [] if self.metric is None else [self.metric],
+            [] if self.better is None else [self.better],
+        )
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The metrics that are compared; none for each subject's own."""
+        return [name for name in (self.metrics or "").split(",") if name]
+
+    @property
+    def protocol(self) -> Protocol:
+        """How it is judged.
+
+        Raises:
+            InputError: a number out of range.
+        """
+        try:
+            return Protocol.within(self.blocks, band=self.band)
+        except ValueError as error:
+            raise InputError(str(error)) from None
+
     def simulation(self) -> Simulation:
         """Return what they say of the kernel and the machine that are simulated."""
         return Simulation(
@@ -296,30 +345,40 @@ def carry_out(
     settings: list[Setting],
     asked: Options,
     words: Sequence[str],
-) -> None:
-    """Plan, run and tell.
+) -> campaign.Result:
+    """Plan, run and tell; return what it came to.
 
     Raises:
         InputError: nothing to run, or options that mean nothing where it is run.
     """
     simulation = asked.simulation()
-    what = subjects(workloads, asked.run, asked.metric, asked.better, simulation)
+    what = subjects(workloads, asked.run, asked.patterns, simulation)
     where = targets(asked.on, simulation)
-    try:
-        protocol = Protocol.within(asked.blocks, band=asked.band)
-    except ValueError as error:
-        raise InputError(str(error)) from None
     plan = campaign.plan(
         kind,
         what,
         settings,
         where,
-        metrics=[name for name in (asked.metrics or "").split(",") if name],
-        protocol=protocol,
+        metrics=asked.metric_names,
+        protocol=asked.protocol,
         seed=asked.seed,
         timeout=options.seconds(asked.timeout, "timeout"),
         check=asked.check,
     )
+    return run_plan(plan, where, asked, words)
+
+
+def run_plan(
+    plan: campaign.Plan, where: Sequence[Target], asked: Options, words: Sequence[str]
+) -> campaign.Result:
+    """Run a plan and tell what it came to.
+
+    Args:
+        plan: what to run.
+        where: its targets.
+        asked: the options.
+        words: that repeat it.
+    """
     with ending(where), Store(asked.store) as kept, running("running") as tell:
         try:
             result = campaign.run(
@@ -329,6 +388,7 @@ def carry_out(
             note_kept(kept, words)
             raise
     tell_result(result, json=asked.json)
+    return result
 
 
 def note_kept(store: Store, words: Sequence[str]) -> None:

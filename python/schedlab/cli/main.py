@@ -33,7 +33,9 @@ from schedlab.cli import (
     kernels,
     knobs,
     live,
+    options,
     panels,
+    project_file,
     record,
     regress,
     replay,
@@ -184,7 +186,7 @@ def _invoke(arguments: Sequence[str] | None) -> int:
     try:
         leftovers.sweep()
         workplace.sweep()
-        code = app(args=_with_command(words), prog_name="schedlab", standalone_mode=False)
+        code = app(args=_asked(words), prog_name="schedlab", standalone_mode=False)
         if code == _INTERRUPTED:  # Typer turns the interrupt into an exit code
             complain("interrupted")
         sys.stdout.flush()
@@ -240,6 +242,20 @@ def _unexpected(error: BaseException) -> int:
 
 
 _RUNNING_COMMANDS = ("compare", "sweep", "tune")
+
+
+def _asked(words: list[str]) -> list[str]:
+    """Return arguments as the program takes them: with a project's, and ``-- COMMAND`` apart."""
+    options.ask(words)
+    taken = _with_command(words)
+    if not (taken and taken[0] in _RUNNING_COMMANDS and project_file.FILE.is_file()):
+        return taken
+    commands = vars(typer.main.get_command(app))["commands"]
+    whole = project_file.with_file(taken, commands[taken[0]].params)
+    if whole != taken:
+        note(f"{project_file.FILE} says: {shlex.join(['schedlab', *whole])}")
+        options.ask(whole)
+    return whole
 
 
 def _with_command(words: list[str]) -> list[str]:

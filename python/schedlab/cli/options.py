@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,18 @@ from schedlab.measure.calibration import references
 from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
 from schedlab.report.terminal import note
 from schedlab.targets.facts import facts
+
+_asked: ContextVar[tuple[str, ...]] = ContextVar("_asked", default=())
+
+
+def ask(words: Sequence[str]) -> None:
+    """Note the words of the command that is about to run, as they would repeat it."""
+    _asked.set(tuple(words))
+
+
+def words() -> list[str]:
+    """Return the words of the command that runs, as they would repeat it."""
+    return list(_asked.get())
 
 
 class Target(StrEnum):

@@ -13,13 +13,14 @@ MANY = 10
 """Options from which on they stand in groups."""
 
 PANELS = {
-    "What is run": "--command --metric --better --metrics --seed --timeout",
+    "What is run": "--command --metric --better --metrics --keep --seed --timeout",
     "Settings": "--set --policy --slice --nice",
     "Search": "--knobs --by --scale --executions --repeats --seeds",
     "Where it runs": "--on --cpus --clock --workers",
     "What is simulated": "--kernel --hz --topology --speed --costs --weights --rule --group "
     "--session",
-    "Comparison": "--verify --blocks --band --check/--no-check",
+    "Comparison": "--against --build --fail-if --verify --points --blocks --band "
+    "--check/--no-check",
     "Runs kept": "--store --afresh",
     "Output": "--export --uncertified --trace --reasons --all --json",
 }

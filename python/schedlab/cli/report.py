@@ -13,7 +13,7 @@ from schedlab.boundary.files import read_text, write_text
 from schedlab.cli import comparison, options
 from schedlab.experiment import campaign
 from schedlab.live import put_beside
-from schedlab.report import answers, document, experiments
+from schedlab.report import answers, document, experiments, tuning_result
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import merit
 from schedlab.store import Store, StoredExperiment
@@ -127,11 +127,14 @@ def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
             say(sentence)
         for text in result.notes:
             note(text)
+    if outcome is not None and results and len(outcome.get("aims", ())) > 1:
+        for sentence in tuning_result.conclusion(outcome):
+            say(sentence)
     if outcome is not None and not results:
         say("no fresh runs certify it")
     say()
-    columns = ("setting", "runs", "geometric mean")
-    show(document.tried(stored, store).rows, columns)
+    tried = document.tried(stored, store)
+    show(tried.rows, tried.columns)
 
 
 def _write(stored: StoredExperiment, store: Store, output: Path) -> None:

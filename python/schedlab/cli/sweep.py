@@ -1,12 +1,11 @@
 """``schedlab sweep``."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from schedlab.boundary.errors import InputError
-from schedlab.cli import comparison
+from schedlab.cli import comparison, options
 from schedlab.experiment import settings
 from schedlab.experiment.settings import Setting
 
@@ -33,4 +32,4 @@ def command(
     if not axes:
         raise InputError("nothing to sweep over: --set names a knob and values")
     tried = [Setting({}), *settings.combinations(axes)]
-    comparison.carry_out("sweep", workloads, tried, asked, sys.argv[1:])
+    comparison.carry_out("sweep", workloads, tried, asked, options.words())

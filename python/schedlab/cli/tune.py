@@ -1,25 +1,18 @@
 """``schedlab tune``."""
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from itertools import repeat
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from schedlab import tuning
-from schedlab.boundary.errors import InputError, RunError
-from schedlab.boundary.files import write_text
-from schedlab.cli import comparison, options
+from schedlab.boundary.errors import InputError
+from schedlab.cli import aim_options, comparison, options
+from schedlab.cli.tune_outcome import Verified, plain, write
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
-from schedlab.experiment.settings import Setting
-from schedlab.experiment.subjects import Subject
-from schedlab.programs.command import Command
-from schedlab.report import answers
 from schedlab.report.terminal import emit_json, note, running, say
 from schedlab.report.tuning_result import describe_tuning
 from schedlab.report.words import merit
@@ -29,6 +22,25 @@ from schedlab.targets.workers import opened
 from schedlab.tuning.export_formats import FILES
 from schedlab.tuning.result import summary
 from schedlab.tuning.searches import DRAWS_NOTHING
+
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        metavar="AIM",
+        help="What to improve, once an aim. Of workloads: METRIC, or 'METRIC of WORKLOAD'. Of "
+        "--command: a pattern with one group, or seconds, user, system, cpu.",
+    ),
+]
+Better = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--better",
+        metavar="lower|higher",
+        help="Of --command, once a --metric: whether lower or higher values are better, where the "
+        "pattern's words do not say.",
+    ),
+]
 
 
 class By(StrEnum):
@@ -40,6 +52,7 @@ class By(StrEnum):
     RANDOM = "random"
     TPE = "tpe"
     CMAES = "cmaes"
+    NSGA2 = "nsga2"
 
 
 class Scale(StrEnum):
@@ -66,16 +79,43 @@ def command(
         str | None,
         typer.Option("--slice", metavar="LOW..HIGH", help="Slices: a range, or A,B (6.12 on)."),
     ] = None,
-    by: Annotated[By, typer.Option("--by", help="Search algorithm.")] = By.PSO,
+    by: Annotated[
+        By | None,
+        typer.Option(
+            "--by",
+            help="Search algorithm: pso otherwise, nsga2 for several aims.",
+            show_default=False,
+        ),
+    ] = None,
     scale: Annotated[
         Scale, typer.Option("--scale", help="Search in equal ratios (log) or equal steps (linear).")
     ] = Scale.LOG,
     run: comparison.Command = None,
-    metric: comparison.Metric = None,
-    better: comparison.Better = None,
+    metric: Metric = None,
+    better: Better = None,
     metrics: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="NAME", help="Metric of workloads to improve."),
+        typer.Option("--metrics", metavar="NAME", help="Metric of workloads to improve, alone."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="FLOOR",
+            help="Leave out what changes a metric for the worse by more: 'throughput>=-2%', "
+            "'p99 of WORKLOAD<=+5%'; of --command also a pattern.",
+        ),
+    ] = None,
+    points: Annotated[
+        int | None,
+        typer.Option(
+            "--points",
+            metavar="N",
+            min=1,
+            help=f"Points of the front of several aims that are certified: {tuning.POINTS} "
+            "otherwise.",
+            show_default=False,
+        ),
     ] = None,
     on: Annotated[
         str, typer.Option("--on", metavar="PLACE", help="sim, host or vm:KERNEL.")
@@ -154,7 +194,9 @@ def command(
 
     The winner is compared with the present setting in fresh runs, or with fresh seeds, before
     a verdict is printed. Several workloads are served together: the result says what each gains
-    or loses. Every run is kept, and the same command continues where it was stopped.
+    or loses. Several aims (--metric given again) have a front of trades, of which the points worth
+    choosing are compared and one is recommended. Every run is kept, and the same command continues
+    where it was stopped.
 
     Example: [bold]schedlab tune --on host --policy other,batch --slice 1ms..30ms --metric
     'time: (.*)' -- ./my-benchmark --flag[/bold]
@@ -164,8 +206,19 @@ def command(
     )
     target = comparison.targets(_one(on), simulation)[0]
     target = _with_knobs(target, simulation, given)
-    what = comparison.subjects(workloads, run, metric, better, simulation)
-    if by.value in DRAWS_NOTHING and seeds > 1:
+    asked = aim_options.read(
+        workloads or (),
+        run,
+        simulation,
+        single=metrics,
+        metrics=metric or (),
+        better=better or (),
+        keep=keep or (),
+    )
+    what, several = asked.subjects, len(asked.aims.aims) > 1
+    if points is not None and not several:
+        raise InputError("--points means nothing with one aim, which has no front: leave it out")
+    if by is not None and by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
     _check_real(target, on, seeds=seeds, workers=workers)
     file = _export_file(exported)
@@ -187,7 +240,7 @@ def command(
         for corner in (searched.space.low, searched.space.high):
             searched.setting(corner).check(place)
     protocols = [_protocol(place, blocks, band) for place in where]
-    seconds, words = options.seconds(timeout, "timeout"), sys.argv[1:]
+    seconds, words = options.seconds(timeout, "timeout"), options.words()
     with (
         comparison.ending([target, *where]),
         Store(store) as kept,
@@ -199,8 +252,9 @@ def command(
                     what,
                     searched,
                     target,
-                    by=by.value,
-                    metric=metrics,
+                    by=None if by is None else by.value,
+                    metrics=asked.metrics,
+                    keep=asked.keep,
                     seeds=range(seed, seed + seeds),
                     executions=executions,
                     repeats=repeats,
@@ -218,14 +272,17 @@ def command(
                     ),
                 )
 
-            def compared(winner: Setting, place: Target, protocol: Protocol) -> campaign.Result:
+            settings = tuning.candidates(found, points or tuning.POINTS, band=band)
+
+            def compared(place: Target, protocol: Protocol) -> campaign.Result:
                 with running(f"comparing on {place.name}") as tell_blocks:
                     return tuning.certify(
-                        winner,
+                        settings,
                         what,
                         place,
                         kept,
-                        metric=metrics,
+                        metrics=asked.metrics,
+                        keep=asked.keep,
                         protocol=protocol,
                         seed=found.fresh_seed,
                         timeout=seconds,
@@ -234,11 +291,8 @@ def command(
                         progress=comparison.telling_progress(tell_blocks),
                     )
 
-            winner = tuning.candidate(found)
-            outcome = Verified(
-                winner,
-                () if winner is None else tuple(map(compared, repeat(winner), where, protocols)),
-            )
+            results = tuple(map(compared, where, protocols)) if settings else ()
+            outcome = Verified(found, tuple(settings), results)
             kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
         except tuning.Stopped as stop:
             note(f"{stop.done} runs are kept in {kept.path}: the same command continues from there")
@@ -247,16 +301,16 @@ def command(
             note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
     if json:
-        emit_json(_plain(found, outcome))
+        emit_json(plain(found, outcome))
     else:
         describe_tuning(found, bool(outcome.results))
         for result in outcome.results:
             say()
             comparison.tell_result(result, json=False)
-        for sentence in outcome.sentences():
+        for sentence in [*outcome.sentences(), *outcome.conclusion()]:
             say(sentence)
     if file is not None:
-        _write(file, found.best, target, what, outcome, uncertified=uncertified)
+        write(file, target, what, outcome, uncertified=uncertified)
 
 
 def _check_real(target: Target, on: str, *, seeds: int, workers: str | None) -> None:
@@ -296,37 +350,6 @@ def _check_export(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """What fresh runs say of a winner.
-
-    Attributes:
-        setting: what was compared with the default; None where nothing could be.
-        results: of each place, the one that decides last.
-    """
-
-    setting: Setting | None
-    results: tuple[campaign.Result, ...]
-
-    @property
-    def certified(self) -> bool:
-        """Whether fresh runs certify the setting as better."""
-        return tuning.certified(self.results)
-
-    def sentences(self) -> list[str]:
-        """Return a sentence a place, workload and metric."""
-        return [text for one in self.results for text in answers.sentences(one)]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return it for the store, from which the comparisons themselves can be recalled."""
-        return {
-            "candidate": None if self.setting is None else dict(self.setting.values),
-            "certified": self.certified,
-            "comparisons": [one.id for one in self.results],
-            "verdicts": self.sentences(),
-        }
-
-
 def _protocol(place: Target, blocks: int | None, band: float) -> Protocol:
     usual = comparison.BUDGET if place.real else tuning.SIMULATED_BLOCKS
     try:
@@ -361,67 +384,3 @@ def _export_file(text: str | None) -> tuple[str, Path] | None:
     path = Path(name or FILES[kind])
     options.output(path)
     return kind, path
-
-
-def _write(
-    file: tuple[str, Path],
-    best: Setting,
-    target: Target,
-    what: Sequence[tuple[str, Subject]],
-    outcome: Verified,
-    *,
-    uncertified: bool,
-) -> None:
-    """Write a winner to a file.
-
-    Raises:
-        RunError: it is not certified, and nothing says that it is to be written all the same.
-    """
-    kind, path = file
-    if not best.values:
-        note(f"'{path}' was not written: the present setting served best")
-        return
-    if not (outcome.certified or uncertified):
-        raise RunError(
-            f"'{path}' was not written: {best} is not certified as better; --uncertified writes it "
-            "all the same"
-        )
-    subject = what[0][1]
-    words = subject.words if isinstance(subject, Command) else ()
-    told = "; ".join(name for name, _ in what)
-    made = tuning.export(
-        kind,
-        best,
-        target.release,
-        target.cpus,
-        command=words,
-        why="; ".join([f"for {told}", *outcome.sentences()]),
-        certified=outcome.certified,
-    )
-    write_text(path, made.text)
-    for sentence in made.left_out:
-        note(sentence)
-    note(f"written to {path}; the system looks for it in {made.place}")
-    if not outcome.certified:
-        note(f"{best} is not certified, as the file says")
-
-
-def _plain(found: tuning.Tuning, outcome: Verified) -> dict[str, Any]:
-    """Return a tuning for machines: ``verified`` decides, ``fresh_seeds`` came before it."""
-    winner = None if outcome.setting is None else dict(outcome.setting.values)
-    told = [
-        {
-            "setting": winner,
-            "target": one.plan["cells"][0]["target"],
-            **comparison.plain(one),
-        }
-        for one in outcome.results
-    ]
-    return {
-        "experiment": found.id,
-        **summary(found),
-        "stored": found.stored,
-        "certified": outcome.certified,
-        "fresh_seeds": told[0] if len(told) > 1 else None,
-        "verified": told[-1] if told else None,
-    }

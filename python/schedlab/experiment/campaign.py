@@ -17,6 +17,7 @@ from schedlab.experiment.group_sequential import Judged, Protocol
 from schedlab.experiment.sequential_experiment import (
     AA_BLOCKS,
     Arm,
+    LimitedQuestion,
     Progress,
     Question,
     Settled,
@@ -37,13 +38,33 @@ _AGAIN = "A/A: "
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked of a metric.
+
+    Attributes:
+        metric: the metric.
+        decides: whether runs go on until it is answered.
+        limit: the worst ratio to the baseline that is allowed; None where none is set.
+    """
+
+    metric: Metric
+    decides: bool = True
+    limit: float | None = None
+
+    def as_data(self, *, first: bool) -> dict[str, Any]:
+        """Return it as plain data; what is usual is left out: the first metric alone decides."""
+        extra: dict[str, Any] = {} if self.decides == first else {"decides": self.decides}
+        return asdict(self.metric) | extra | ({} if self.limit is None else {"limit": self.limit})
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What is to be run and asked.
 
     Attributes:
         kind: ``compare`` or ``sweep``.
         cells: the arms; in each group the first is the baseline.
-        metrics: what is asked about, the one that decides first.
+        metrics: by group, what is asked about, the one that decides first.
         protocol: how it is judged.
         seed: of orders and runs; block b of a simulation has seed + b.
         timeout: seconds a run may take.
@@ -52,7 +73,7 @@ class Plan:
 
     kind: Kind
     cells: tuple[Cell, ...]
-    metrics: Mapping[str, tuple[Metric, ...]] = field(hash=False)
+    metrics: Mapping[str, tuple[Asked, ...]] = field(hash=False)
     protocol: Protocol
     seed: int = 1
     timeout: float = 60.0
@@ -71,8 +92,7 @@ class Plan:
         """Return what determines the experiment, as plain data."""
         return {
             "cells": [
-                {"name": cell.name, "group": cell.group, "setting": str(cell.setting)}
-                | cell.definition()
+                {"name": cell.name, "group": cell.group, "setting": cell.called} | cell.definition()
                 for cell in self.cells
             ],
             "checked": [
@@ -81,7 +101,7 @@ class Plan:
                 if self.check and self.members(group)[0].target.real
             ],
             "metrics": {
-                group: [asdict(metric) for metric in metrics]
+                group: [one.as_data(first=place == 0) for place, one in enumerate(metrics)]
                 for group, metrics in self.metrics.items()
             },
             "looks": list(self.protocol.looks),
@@ -98,7 +118,7 @@ def plan(
     settings: Sequence[Setting],
     targets: Sequence[Target],
     *,
-    metrics: Sequence[str] = (),
+    metrics: Sequence[str] | Mapping[str, Sequence[Asked]] = (),
     protocol: Protocol | None = None,
     seed: int = 1,
     timeout: float = 60.0,
@@ -111,7 +131,8 @@ def plan(
         subjects: what is run, each with a name for tables.
         settings: how; the first is what the others are compared with.
         targets: where.
-        metrics: names of metrics, the one that decides first; each subject's first otherwise.
+        metrics: names of metrics, the one that decides first; or what is asked of each subject, by
+            its name. Each subject's own otherwise (`default_metrics`).
         protocol: how it is judged.
         seed: of orders and runs.
         timeout: seconds a run may take.
@@ -136,7 +157,9 @@ def plan(
             setting.check(target)
         for name, subject in subjects:
             group = f"{name} on {place_label(target)}"
-            measured[group] = _chosen(subject, metrics)
+            measured[group] = (
+                tuple(metrics[name]) if isinstance(metrics, Mapping) else chosen(subject, metrics)
+            )
             cells += [Cell(group, subject, setting, target) for setting in settings]
     if kind == "compare" and len(settings) == 1:
         raise InputError(
@@ -370,7 +393,7 @@ def merged(notes: Sequence[str]) -> list[str]:
 
 def _questions(data: Mapping[str, Any]) -> list[Question]:
     """Return what is asked: in each group, each arm against the first, by each metric."""
-    found = []
+    found: list[Question] = []
     baselines: dict[str, str] = {}
     for cell in data["cells"]:
         group, name = cell["group"], cell["name"]
@@ -378,8 +401,12 @@ def _questions(data: Mapping[str, Any]) -> list[Question]:
         if baseline == name:
             continue
         for place, metric in enumerate(data["metrics"][group]):
+            what = (baseline, name, metric["name"], metric["better"])
+            decides = metric.get("decides", place == 0)
             found.append(
-                Question(baseline, name, metric["name"], metric["better"], decisive=place == 0)
+                LimitedQuestion(*what, decisive=decides, limit=metric["limit"])
+                if "limit" in metric
+                else Question(*what, decisive=decides)
             )
     return found
 
@@ -394,11 +421,22 @@ def _live(
     prefix: str = "",
 ) -> Any:
     """Return an arm that runs what the store has not; two of them for a check against itself."""
+    deciding = [one.metric.name for one in plan.metrics[cell.group] if one.decides]
 
     def arm(name: str) -> Arm:
-        return execution.stored(
+        run = execution.stored(
             name, cell, store, experiment, known, seed=plan.seed, timeout=plan.timeout
         )
+
+        def measured(block: int, place: int) -> Values:
+            values = run(block, place)
+            # Without it no number of blocks answers anything.
+            missing = [metric for metric in deciding if metric not in values]
+            if block == 0 and missing:
+                raise RunError(f"'{cell.group}' came to no {missing[0]}")
+            return values
+
+        return measured
 
     if prefix:
         return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")
@@ -430,14 +468,24 @@ def _recalled(
     return arm(name)
 
 
-def _chosen(subject: Subject, names: Sequence[str]) -> tuple[Metric, ...]:
+def chosen(subject: Subject, names: Sequence[str] = ()) -> tuple[Asked, ...]:
+    """Return what is asked of a subject: named metrics, the first of which decides, or its own.
+
+    Raises:
+        InputError: a metric that it has not.
+    """
     if not names:
-        return default_metrics(subject)
+        return first_decides(default_metrics(subject))
     known = {metric.name: metric for metric in subject.metrics}
     for name in names:
         if name not in known:
             raise InputError(f"'{subject.name}' has no metric '{name}'; known: {', '.join(known)}")
-    return tuple(known[name] for name in dict.fromkeys(names))
+    return first_decides([known[name] for name in dict.fromkeys(names)])
+
+
+def first_decides(metrics: Sequence[Metric]) -> tuple[Asked, ...]:
+    """Return what is asked of metrics of which the first decides."""
+    return tuple(Asked(metric, decides=place == 0) for place, metric in enumerate(metrics))
 
 
 def _short(result: Result) -> dict[str, Any]:

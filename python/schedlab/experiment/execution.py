@@ -25,17 +25,24 @@ class Cell:
         subject: what is run.
         setting: how.
         target: where.
+        label: what it is called in its group where that is not its setting, as a revision is.
     """
 
     group: str
     subject: Subject
     setting: Setting
     target: Target
+    label: str = ""
+
+    @property
+    def called(self) -> str:
+        """What it is called in its group."""
+        return self.label or str(self.setting)
 
     @property
     def name(self) -> str:
         """Its name, unique in its plan."""
-        return f"{self.group} | {self.setting}"
+        return f"{self.group} | {self.called}"
 
     def definition(self) -> dict[str, Any]:
         """Return all that is needed to run it once more, but the seed."""

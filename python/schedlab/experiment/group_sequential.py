@@ -116,7 +116,8 @@ class Protocol:
         mean, deviation = abs(float(logs.mean())), float(logs.std(ddof=1))
         for look, alpha in left:
             half = -float(ndtri(alpha / questions / 2)) * deviation / look**0.5
-            if mean > half or mean + half < np.log1p(self.band):
+            same = np.log1p(self.band) if pairs.limit is None else abs(np.log(pairs.limit))
+            if mean > half or mean + half < same:
                 return look
         return self.budget
 
@@ -162,11 +163,13 @@ class Pairs:
         baseline: measurements of the arm compared with.
         treatment: of the arm compared, of the same blocks.
         better: whether a lower or a higher value is better.
+        limit: the worst ratio that is allowed, see `schedlab.experiment.stats.judge`.
     """
 
     baseline: Sequence[float]
     treatment: Sequence[float]
     better: Better = "lower"
+    limit: float | None = None
 
 
 def judge_all(
@@ -212,11 +215,15 @@ def _judge(pairs: Pairs, alpha: float, band: float, resamples: int) -> Judged:
         # Also where both are 0, of which there is no ratio.
         point = stats.Interval(1.0, 1.0, 1 - alpha)
         estimate = stats.Estimate(1.0, point, len(baseline))
-        return Judged(estimate, stats.judge(estimate, band=band), band)
+        return Judged(estimate, _verdict(estimate, pairs, band), band)
     if (baseline <= 0).any() or (treatment <= 0).any():
         return Judged(None, undecided, band, "a value is 0 or less, so there is no ratio")
     logs = np.log(treatment) - np.log(baseline)
     low, high = stats.mean_intervals(logs, confidence=1 - alpha, resamples=resamples)[0]
     interval = stats.Interval(float(np.exp(low)), float(np.exp(high)), 1 - alpha)
     estimate = stats.Estimate(float(np.exp(logs.mean())), interval, len(logs))
-    return Judged(estimate, stats.judge(estimate, band=band, better=pairs.better), band)
+    return Judged(estimate, _verdict(estimate, pairs, band), band)
+
+
+def _verdict(estimate: stats.Estimate, pairs: Pairs, band: float) -> stats.Verdict:
+    return stats.judge(estimate, band=band, better=pairs.better, limit=pairs.limit)

@@ -55,6 +55,17 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitedQuestion(Question):
+    """Is a treatment no worse than a limit?
+
+    Attributes:
+        limit: the worst ratio that is allowed, see `schedlab.experiment.stats.judge`.
+    """
+
+    limit: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a question came to.
 
@@ -340,6 +351,7 @@ class _Course:
             [base[block][metric] for block in blocks],
             [treated[block][metric] for block in blocks],
             question.better,
+            question.limit if isinstance(question, LimitedQuestion) else None,
         )
 
 

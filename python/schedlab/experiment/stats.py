@@ -37,6 +37,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     WORSE = "worse"
     SAME = "same"
+    KEPT = "kept"
     INCONCLUSIVE = "inconclusive"
 
 
@@ -274,7 +275,9 @@ def minimum_pairs(confidence: float = 0.95) -> int:
     return pairs
 
 
-def judge(ratio: Estimate, *, band: float = 0.01, better: Better = "lower") -> Verdict:
+def judge(
+    ratio: Estimate, *, band: float = 0.01, better: Better = "lower", limit: float | None = None
+) -> Verdict:
     """Say what a ratio of treatment to baseline amounts to.
 
     ``same``: the whole interval lies in the equivalence band from 1 / (1 + band) to 1 + band, so a
@@ -282,15 +285,22 @@ def judge(ratio: Estimate, *, band: float = 0.01, better: Better = "lower") -> V
     on that side, and reaches out of the band. ``inconclusive``: neither, or fewer pairs than
     `minimum_pairs`.
 
+    With a limit the question is whether the treatment is no worse than that (non-inferiority):
+    ``better`` as before; ``kept``: the whole interval is on the better side of the limit, the limit
+    included; ``worse``: the whole interval is beyond it.
+
     Args:
         ratio: from `paired_ratio`.
         band: half-width of the equivalence band, 0.01 for one per cent.
         better: whether a lower or a higher quantity is better.
+        limit: the worst ratio that is allowed; None where none is set.
 
     >>> judge(Estimate(0.9, Interval(0.88, 0.92, 0.95), 10))
     <Verdict.BETTER: 'better'>
     >>> judge(Estimate(1.001, Interval(0.995, 1.006, 0.95), 10))
     <Verdict.SAME: 'same'>
+    >>> judge(Estimate(0.99, Interval(0.985, 0.995, 0.95), 10), better="higher", limit=0.98)
+    <Verdict.KEPT: 'kept'>
     """
     if not (math.isfinite(band) and band >= 0):
         raise ValueError(f"band is {band}: a number of at least 0 is needed")
@@ -299,6 +309,8 @@ def judge(ratio: Estimate, *, band: float = 0.01, better: Better = "lower") -> V
     low, high = ratio.interval.low, ratio.interval.high
     if ratio.size < minimum_pairs(ratio.interval.confidence):
         return Verdict.INCONCLUSIVE
+    if limit is not None:
+        return _judge_limit(ratio.interval, band, better, limit)
     if 1 / (1 + band) <= low and high <= 1 + band:
         return Verdict.SAME
     if high < 1:
@@ -306,6 +318,17 @@ def judge(ratio: Estimate, *, band: float = 0.01, better: Better = "lower") -> V
     if low > 1:
         return Verdict.WORSE if better == "lower" else Verdict.BETTER
     return Verdict.INCONCLUSIVE
+
+
+def _judge_limit(interval: Interval, band: float, better: Better, limit: float) -> Verdict:
+    low, high = interval.low, interval.high
+    if better == "higher":
+        low, high, limit = 1 / high, 1 / low, 1 / limit
+    if high < 1 and low < 1 / (1 + band):
+        return Verdict.BETTER
+    if high <= limit:
+        return Verdict.KEPT
+    return Verdict.WORSE if low > limit else Verdict.INCONCLUSIVE
 
 
 def linear_fit(x: ArrayLike, y: ArrayLike) -> LinearFit:

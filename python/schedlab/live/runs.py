@@ -89,7 +89,7 @@ def compared(result: campaign.Result) -> dict[str, str]:
     of which no workload is known, have none.
     """
     better = {
-        answer.question.treatment: answer.judged.ratio.value
+        (answer.question.treatment, answer.question.metric): answer.judged.ratio.value
         for answer in result.settled.answers
         if answer.judged.verdict is Verdict.BETTER and answer.judged.ratio is not None
     }
@@ -97,9 +97,10 @@ def compared(result: campaign.Result) -> dict[str, str]:
     for group in dict.fromkeys(cell["group"] for cell in result.plan["cells"]):
         cells = [cell for cell in result.plan["cells"] if cell["group"] == group]
         others = cells[1:] or cells
-        lower = result.plan["metrics"][group][0]["better"] == "lower"
-        named = [cell for cell in others if cell["name"] in better]
-        named.sort(key=lambda cell: better[cell["name"]], reverse=not lower)
+        metric = result.plan["metrics"][group][0]
+        name, lower = metric["name"], metric["better"] == "lower"
+        named = [cell for cell in others if (cell["name"], name) in better]
+        named.sort(key=lambda cell: better[cell["name"], name], reverse=not lower)
         address = _of_cells(cells[0], (named or others)[0], result.plan.get("seed", 1))
         if address is not None:
             found[group] = address

@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.experiment.subjects import Conditions, Measured, Metric
@@ -32,12 +32,15 @@ class Command:
     Attributes:
         words: the program and its arguments.
         pattern: a regular expression with one group, the number in what the command prints; or one
-            of the names in `OWN`. The last match counts.
+            of the names in `OWN`. The last match counts. A group's name is its metric's:
+            ``(?P<p99>[0-9.]+)``; it is ``metric`` otherwise, then ``metric 2``, and so on.
         better: whether a lower or a higher number is better; None: as the pattern's words tell
             (`schedlab.model.direction`).
+        also: more patterns, each with its direction.
 
     Raises:
-        InputError: no words, an invalid pattern, or one whose direction is unknown.
+        InputError: no words, an invalid pattern, one whose direction is unknown, or two metrics of
+            one name.
 
     >>> Command(("./serve", "-n", "5"), r"Requests/sec: ([0-9.]+)").metrics[0]
     Metric(name='metric', unit='', better='higher')
@@ -46,22 +49,48 @@ class Command:
     words: tuple[str, ...]
     pattern: str = "seconds"
     better: Better | None = None
+    also: tuple[tuple[str, Better | None], ...] = ()
     metrics: tuple[Metric, ...] = field(init=False)
-    _compiled: "re.Pattern[str] | None" = field(init=False, repr=False, compare=False)
+    _compiled: "Mapping[str, re.Pattern[str]]" = field(init=False, repr=False, compare=False)
+    _lines: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.words:
             raise InputError("there is no command: write it after --")
         own = {metric.name: metric for metric in OWN}
-        if self.pattern in own:
-            chosen = own[self.pattern]
-            metric = Metric(chosen.name, chosen.unit, self.better or chosen.better)
-            object.__setattr__(self, "_compiled", None)
-        else:
-            object.__setattr__(self, "_compiled", _compile(self.pattern))
-            metric = Metric("metric", "", self.better or _direction(self.pattern))
-        rest = tuple(one for one in OWN if one.name != metric.name)
-        object.__setattr__(self, "metrics", (metric, *rest))
+        texts = [pattern for pattern, _ in self.patterns]
+        if twice := next((one for one in texts if texts.count(one) > 1), None):
+            raise InputError(f"metric '{twice}' is given twice: leave one out")
+        asked: list[Metric] = []
+        compiled: dict[str, re.Pattern[str]] = {}
+        for place, (pattern, better) in enumerate(self.patterns, start=1):
+            if pattern in own:
+                chosen = own[pattern]
+                metric = Metric(chosen.name, chosen.unit, better or chosen.better)
+            else:
+                found = _compile(pattern)
+                usual = "metric" if place == 1 else f"metric {place}"
+                metric = Metric(
+                    next(iter(found.groupindex), usual), "", better or _direction(pattern)
+                )
+                compiled[metric.name] = found
+            if metric.name in {one.name for one in asked} or (
+                metric.name in own and pattern not in own
+            ):
+                raise InputError(
+                    f"metric '{metric.name}' is there twice: name the group of '{pattern}' "
+                    "otherwise, as in (?P<p99>…)"
+                )
+            asked.append(metric)
+        object.__setattr__(self, "_compiled", compiled)
+        object.__setattr__(self, "_lines", _any_of([one.pattern for one in compiled.values()]))
+        rest = [one for one in OWN if one.name not in {metric.name for metric in asked}]
+        object.__setattr__(self, "metrics", (*asked, *rest))
+
+    @property
+    def patterns(self) -> tuple[tuple[str, Better | None], ...]:
+        """All its patterns, each with its direction."""
+        return ((self.pattern, self.better), *self.also)
 
     @property
     def name(self) -> str:
@@ -70,16 +99,20 @@ class Command:
 
     def definition(self) -> Mapping[str, Any]:
         """Return command, pattern and direction."""
+        also = [
+            {"pattern": pattern, "better": metric.better}
+            for (pattern, _), metric in zip(self.also, self.metrics[1:], strict=False)
+        ]
         return {
             "command": list(self.words),
             "pattern": self.pattern,
             "better": self.metrics[0].better,
-        }
+        } | ({"also": also} if also else {})
 
     def measure(self, target: Target, under: Conditions) -> Measured:
         """Run it once. See `schedlab.experiment.subjects.Subject.measure`."""
         # The last match counts, which may come before what is kept of a long output.
-        with matching("" if self._compiled is None else self.pattern):
+        with matching(self._lines):
             done = target.execute(self.words, **under.for_command())
         if done.code != 0:
             said = (done.errors.strip() or done.output.strip()).splitlines()
@@ -93,8 +126,8 @@ class Command:
             "voluntary": float(done.voluntary),
             "involuntary": float(done.involuntary),
         }
-        if self._compiled is not None:
-            values["metric"] = read_number(self._compiled, done.output + "\n" + done.errors)
+        for name, pattern in self._compiled.items():
+            values[name] = read_number(pattern, done.output + "\n" + done.errors)
         kept = {"output": done.output[-4000:], "errors": done.errors[-4000:], "values": values}
         kept |= Watch(done.disturbance, done.notes).as_data()
         return Measured(values, kept, done.disturbance)
@@ -152,15 +185,40 @@ def _compile(pattern: str) -> "re.Pattern[str]":
     return compiled
 
 
-def command(words: Sequence[str], pattern: str | None, better: str | None) -> Command:
+def _any_of(patterns: Sequence[str]) -> str:
+    """Return a regular expression that matches where one of several does; empty for none."""
+    if len(patterns) < 2:
+        return "".join(patterns)
+    whole = "|".join(f"(?:{pattern})" for pattern in patterns)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(whole)
+    except re.error as error:
+        raise InputError(
+            f"metrics {', '.join(map(repr, patterns))} cannot be searched together: {error}"
+        ) from None
+    return whole
+
+
+def command(words: Sequence[str], patterns: Sequence[tuple[str, str | None]] = ()) -> Command:
     """Return the command that options describe.
+
+    Args:
+        words: the program and its arguments.
+        patterns: of its metrics, each with its direction, None where its words tell; its run time
+            otherwise.
 
     Raises:
         InputError: as `Command`; also an unknown direction.
     """
-    if better not in (None, "lower", "higher"):
-        raise InputError(f"--better is '{better}'; allowed: lower, higher")
-    direction: Better | None = (
-        "lower" if better == "lower" else "higher" if better == "higher" else None
-    )
-    return Command(tuple(words), "seconds" if pattern is None else pattern, direction)
+    chosen: list[tuple[str, Better | None]] = []
+    for pattern, direction in patterns or [("seconds", None)]:
+        if direction not in (None, *get_args(Better)):
+            raise InputError(f"--better is '{direction}'; allowed: lower, higher")
+        better: Better | None = (
+            "lower" if direction == "lower" else "higher" if direction == "higher" else None
+        )
+        chosen.append((pattern, better))
+    (pattern, better), *also = chosen
+    return Command(tuple(words), pattern, better, tuple(also))

@@ -7,6 +7,8 @@ import numpy as np
 
 from schedlab.experiment import stats
 from schedlab.experiment.campaign import Result
+from schedlab.experiment.sequential_experiment import LimitedQuestion
+from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
 from schedlab.model import quantity
 from schedlab.report.words import interval_words, percent
@@ -87,27 +89,33 @@ def rows(result: Result, group: str, metric: Mapping[str, Any]) -> list[Row]:
     return found
 
 
-def sentences(result: Result) -> list[str]:
+def sentences(result: Result, setting: Setting | None = None) -> list[str]:
     """Return a sentence a question: what the pairs of runs say of a setting.
 
     Args:
         result: of the comparison.
+        setting: the setting that is asked about; None for all.
     """
     cells, unvaried = {cell["name"]: cell for cell in result.plan["cells"]}, result.unvaried
     found = []
     for answer in result.settled.answers:
         question, judged = answer.question, answer.judged
         cell, baseline = cells[question.treatment], cells[question.baseline]
-        group, setting = cell["group"], cell["setting"]
+        if setting is not None and Setting(cell["values"]) != setting:
+            continue
+        group, named = cell["group"], cell["setting"]
         if judged.ratio is None:
-            found.append(f"{group}: inconclusive for {setting} ({judged.why})")
+            found.append(f"{group}: inconclusive for {named} ({judged.why})")
             continue
         words = {
-            Verdict.BETTER: f"better with {setting}",
-            Verdict.WORSE: f"worse with {setting}",
-            Verdict.SAME: f"the same with {setting}, within {judged.band:.0%}",
-            Verdict.INCONCLUSIVE: f"inconclusive for {setting}",
+            Verdict.BETTER: f"better with {named}",
+            Verdict.WORSE: f"worse with {named}",
+            Verdict.SAME: f"the same with {named}, within {judged.band:.0%}",
+            Verdict.KEPT: f"kept with {named}",
+            Verdict.INCONCLUSIVE: f"inconclusive for {named}",
         }[judged.verdict]
+        if isinstance(question, LimitedQuestion):
+            words += f" (floor: {percent(question.limit)})"
         ratio = judged.ratio
         change = f"{question.metric} {percent(ratio.value)} against {baseline['setting']}"
         interval = f"{ratio.interval.confidence:.1%} interval {interval_words(ratio)}"
@@ -117,5 +125,7 @@ def sentences(result: Result) -> list[str]:
             on_what = "in one run, which every seed repeats"
         found.append(f"{group}: {words}: {change}, {on_what}")
     for arm, why in result.settled.failures.items():
+        if setting is not None and Setting(cells[arm]["values"]) != setting:
+            continue
         found.append(f"{arm}: could not be run on: {why}")
     return found

@@ -343,6 +343,42 @@ def dots(
     return chart_of(whole)
 
 
+def front(
+    values: Values, *, colors: Mapping[str, str], names: tuple[str, str], rightward: bool
+) -> Chart:
+    """Draw a Pareto front over all that was tried, with intervals where there are some.
+
+    Args:
+        values: a point each: ``x``, ``y``, ``kind``, ``setting``, ``joined`` for the front's,
+            and of a point that was measured again ``low_x``, ``high_x``, ``low_y``, ``high_y``.
+        colors: of the kinds, those drawn last at the end.
+        names: titles of the axes.
+        rightward: whether what a point attains is attained to the right of it too, as where lower
+            values of ``x`` are better.
+    """
+    order = list(colors)
+    rows = sorted(values, key=lambda value: order.index(str(value["kind"])))
+    color = _color("kind", rows, colors)
+    scale = alt.Scale(zero=False, nice=True)
+    x, y = alt.X("x:Q", title=names[0], scale=scale), alt.Y("y:Q", title=names[1], scale=scale)
+    points = alt.Chart(_data(rows)).mark_point(filled=True, size=60, opacity=0.9)
+    layers: list[alt.Chart] = [points.encode(x=x, y=y, color=color, tooltip=["setting:N"])]
+    joined = [row for row in rows if row["joined"]]
+    if len(joined) > 1:
+        step = alt.Chart(_data(joined)).mark_line(
+            interpolate="step-after" if rightward else "step-before", strokeDash=[4, 3], opacity=0.6
+        )
+        layers.insert(0, step.encode(x=x, y=y, color=alt.value(colors["front"])))
+    measured = [row for row in rows if "low_x" in row]
+    if measured:
+        rules = alt.Chart(_data(measured)).mark_rule()
+        layers += [
+            rules.encode(x=alt.X("low_x:Q", title=names[0]), x2="high_x:Q", y=y, color=color),
+            rules.encode(x=x, y=alt.Y("low_y:Q", title=names[1]), y2="high_y:Q", color=color),
+        ]
+    return chart_of(alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT))
+
+
 def _color(field: str, values: Values, chosen: Mapping[str, str] | None = None) -> "alt.Color":
     domain = list(dict.fromkeys(str(value[field]) for value in values))
     for known in (_OF_POLICIES, _OF_CLASSES, _OF_KERNELS):

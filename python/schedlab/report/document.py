@@ -12,6 +12,7 @@ from schedlab.model import quantity
 from schedlab.report import answers, tuning_result
 from schedlab.report.words import interval_words, merit, percent
 from schedlab.store import Store, StoredExperiment
+from schedlab.tuning.aims import Aims
 
 _SIMULATION = ("kernel", "cpus", "hz", "costs", "topology", "speed", "weights", "group", "session")
 """Options that mean nothing on a real kernel."""
@@ -98,24 +99,30 @@ def comparisons(stored: StoredExperiment, store: Store) -> list[campaign.Result]
 
 
 def means(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
-    """Return each arm of a tuning: its runs, the mean of its case's metric and the unit.
+    """Return each arm of a tuning and metric of its case: its runs, their mean and the unit.
 
     Raises:
         InputError: the store cannot be read.
     """
-    metric_of = {case["name"]: case["metric"] for case in stored.plan["cases"]}
-    values: dict[str, list[float]] = {}
-    for (arm, _), metrics in store.values(stored.id).items():
-        metric = metric_of.get(arm.rpartition(" | ")[0], {}).get("name")
-        values.setdefault(arm, []).extend([metrics[metric]] if metric in metrics else [])
-    rows = []
-    for arm, numbers in values.items():
-        metric = metric_of.get(arm.rpartition(" | ")[0], {})
-        mean = stats.centre(numbers) if numbers else None
-        rows.append(
-            {"arm": arm, "runs": len(numbers), "mean": mean, "unit": metric.get("unit", "")}
-        )
-    return rows
+    asked: dict[str, list[Mapping[str, Any]]] = {}
+    for case in stored.plan["cases"]:
+        asked.setdefault(case["name"], []).append(case["metric"])
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for (arm, _), found in store.values(stored.id).items():
+        for metric in asked.get(arm.rpartition(" | ")[0], ({"name": "", "unit": ""},)):
+            name = metric["name"]
+            numbers = values.setdefault((arm, name, metric.get("unit", "")), [])
+            numbers.extend([found[name]] if name in found else [])
+    return [
+        {
+            "arm": arm,
+            "metric": name,
+            "runs": len(numbers),
+            "mean": stats.centre(numbers) if numbers else None,
+            "unit": unit,
+        }
+        for (arm, name, unit), numbers in values.items()
+    ]
 
 
 def _about(stored: StoredExperiment) -> str:
@@ -173,7 +180,15 @@ def _tuned_sentences(stored: StoredExperiment, results: Sequence[campaign.Result
     found.append(f"In the search, whose runs chose it and flatter it: {worth}.")
     if not results:
         found.append(tuning_result.UNCERTIFIED)
-    return found
+    elif len(outcome.get("aims", ())) > 1:
+        # The recommendation is the answer: it comes first.
+        *told, advice = tuning_result.conclusion(outcome)
+        found = [advice, *found, *told]
+    return [f"{text[0].upper()}{text[1:]}" if text.startswith(_OWN) else text for text in found]
+
+
+_OWN = ("recommended:", "certified:", "not certified:", "all ")
+"""Beginnings of sentences of `tuning_result.conclusion`."""
 
 
 def setting_text(values: Mapping[str, str]) -> str:
@@ -189,20 +204,24 @@ def _gains(stored: StoredExperiment) -> list[Table]:
     if stored.result is None:
         return []
     rows = [tuning_result.gain_row(gain) for gain in stored.result["gains"]]
-    return [Table("The runs that chose the setting", tuning_result.GAIN_COLUMNS, rows)]
+    found = [Table("The runs that chose the setting", tuning_result.GAIN_COLUMNS, rows)]
+    if len(stored.result.get("aims", ())) > 1:
+        columns = tuning_result.front_columns(Aims.from_data(stored.result))
+        points = tuning_result.front_rows(stored.result["front"])
+        found.insert(0, Table(tuning_result.FRONT, columns, points))
+    return found
 
 
 def tried(stored: StoredExperiment, store: Store) -> Table:
     """Return the settings that a tuning ran, with the mean of each one's runs."""
-    rows = [
-        (
-            row["arm"],
-            str(row["runs"]),
-            "-" if row["mean"] is None else quantity(row["mean"], row["unit"]),
-        )
-        for row in means(stored, store)
-    ]
-    return Table("All that was tried", ("setting", "runs", "geometric mean"), rows)
+    names = {case["metric"]["name"] for case in stored.plan["cases"]}
+    rows: list[tuple[str, ...]] = []
+    for row in means(stored, store):
+        mean = "-" if row["mean"] is None else quantity(row["mean"], row["unit"])
+        metric = (row["metric"],) if len(names) > 1 else ()
+        rows.append((row["arm"], *metric, str(row["runs"]), mean))
+    columns = ("setting", *(("metric",) if len(names) > 1 else ()), "runs", "geometric mean")
+    return Table("All that was tried", columns, rows)
 
 
 def _after_comparing(stored: StoredExperiment, result: campaign.Result) -> tuple[str, list[str]]:
@@ -243,7 +262,7 @@ def _after_tuning(
     elif outcome.get("certified") and _simulated(results[-1]):
         why, option = "This is a simulation: verify it on the running kernel.", ("--verify", "host")
     elif outcome.get("certified"):
-        of_tasks = {"policy", "slice", "nice"} & set(outcome["best"])
+        of_tasks = {"policy", "slice", "nice"} & set(outcome.get("recommended") or outcome["best"])
         why, option = "Make it permanent.", ("--export", "systemd" if of_tasks else "tuned")
     elif _undecided(results[-1]):
         more = 2 * results[-1].plan["looks"][-1]

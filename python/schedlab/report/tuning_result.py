@@ -7,11 +7,16 @@ from typing import Any
 import numpy as np
 
 from schedlab.design import Surface, canonical
+from schedlab.experiment.campaign import Result
+from schedlab.experiment.settings import Setting
+from schedlab.experiment.stats import Verdict
 from schedlab.model import quantity
 from schedlab.model.direction import Better
 from schedlab.report.terminal import heading, note, say, show
 from schedlab.report.words import counted, merit, percent
-from schedlab.tuning import Gain, Tuning
+from schedlab.tuning import Aims, Certificate, Gain, Tuning
+from schedlab.tuning.aims import Part
+from schedlab.tuning.result import summary
 
 
 def describe_tuning(found: Tuning, certified: bool) -> None:
@@ -34,6 +39,11 @@ def describe_tuning(found: Tuning, certified: bool) -> None:
         say(UNCERTIFIED)
     for text in found.notes:
         note(text)
+    if len(found.aims.aims) > 1:
+        heading(FRONT)
+        points = summary(found)["front"]
+        show(front_rows(points), front_columns(found.aims), left=1)
+        say()
     say(f"in the search: {search_words(found.effect, found.gains, found.better)}")
     if (minimum := found.minimum()) is not None:
         ends = (minimum.interval.low, minimum.interval.high)
@@ -52,6 +62,93 @@ def describe_tuning(found: Tuning, certified: bool) -> None:
     surfaces = [stage.surface for stage in found.stages if stage.surface is not None]
     if surfaces:
         describe_surface(surfaces[0])
+
+
+FRONT = "The Pareto front: no setting that was tried is better for one aim and as good for the rest"
+"""The title of a table of `front_rows`."""
+
+
+def front_columns(aims: Aims) -> tuple[str, ...]:
+    """Return the headings of `front_rows`."""
+    return ("setting", *(part_name(part, aims) for part in aims.parts))
+
+
+def part_name(part: Part, aims: Aims) -> str:
+    """Return the name of a metric, with its workload where there are several."""
+    several = len({one.workload for one in aims.parts}) > 1
+    return str(part) if several else part.metric.name
+
+
+def front_rows(front: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the points of a front as plain data, each with its change of each metric."""
+    return [
+        (
+            str(Setting(point["setting"])),
+            *(
+                f"{quantity(gain['tuned'], gain['unit'])} ({percent(gain['change'] + 1)})"
+                for gain in point["gains"]
+            ),
+        )
+        for point in front
+    ]
+
+
+def trade(certificate: Certificate, aims: Aims) -> str:
+    """Return what a setting gives for what, in fresh runs: first what is better, then its price.
+
+    A metric is named with its workload where there are several.
+    """
+    better, price, rest = [], [], []
+    for part in aims.parts:
+        answer = certificate.answers.get((part.workload, part.metric.name))
+        name = part_name(part, aims)
+        if answer is None or answer.judged.ratio is None:
+            rest.append(f"{name} unknown")
+            continue
+        said = f"{name} {percent(answer.judged.ratio.value)}"
+        verdict = answer.judged.verdict
+        lower = answer.judged.ratio.value < 1
+        if verdict is Verdict.BETTER:
+            better.append(said)
+        elif verdict is Verdict.WORSE or (
+            verdict is Verdict.KEPT and lower != (part.metric.better == "lower")
+        ):
+            price.append(said)
+        else:
+            rest.append(f"{said} ({verdict})")
+    gained = " and ".join(better) or "nothing certain"
+    paid = f" for {' and '.join(price)}" if price else ""
+    return f"{gained}{paid}" + (f"; {', '.join(rest)}" if rest else "")
+
+
+def family(results: Sequence[Result]) -> dict[str, Any]:
+    """Return how many verdicts are right together, and with which confidence, as plain data."""
+    if not results:
+        return {"verdicts": 0, "confidence": None}
+    last = results[-1]
+    return {"verdicts": len(last.settled.answers), "confidence": last.plan["confidence"]}
+
+
+def conclusion(told: Mapping[str, Any]) -> list[str]:
+    """Return what is recommended of several aims, and how sure all verdicts are together.
+
+    Args:
+        told: what `schedlab tune` keeps of a certification.
+    """
+    found = [
+        f"{'certified' if one['certified'] else 'not certified'}: {Setting(one['setting'])}: "
+        f"{one['trade']}"
+        for one in told["points"]
+    ]
+    family = told["family"]
+    found.append(
+        f"all {family['verdicts']} verdicts are right together with {family['confidence']:.0%} "
+        "confidence (Holm's rule over settings, metrics and looks)"
+    )
+    if told["recommended"] is None:
+        return [*found, "recommended: none, for no point is certified as better on the whole"]
+    best = next(one for one in told["points"] if one["setting"] == told["recommended"])
+    return [*found, f"recommended: {Setting(best['setting'])}: {best['trade']}"]
 
 
 GAIN_COLUMNS = ("workload", "metric", "default", "best", "change")
@@ -78,7 +175,9 @@ def gain_row(gain: Mapping[str, Any]) -> tuple[str, ...]:
 def search_words(effect: float, gains: Sequence[Gain], better: Better | None) -> str:
     """Return what a setting is worth in the runs that chose it."""
     metrics = " and ".join(dict.fromkeys(gain.metric for gain in gains))
-    over = f" over {len(gains)} workloads (geometric mean)" if len(gains) > 1 else ""
+    workloads = len({gain.case for gain in gains})
+    over = f" over {workloads} workloads" if workloads > 1 else ""
+    over += " (geometric mean)" if len(gains) > 1 else ""
     return f"{metrics} {merit(effect, better)}{over}"
 
 

@@ -2,8 +2,9 @@
 
 A search is asked for positions and told their values, so it never sees the function, and many
 searches can advance together with one call of the function a generation. Nothing here knows what
-the numbers are. `schedlab.search.optuna_search` makes searches of Optuna's samplers (TPE, CMA-ES),
-and `schedlab.search.optuna_samplers` makes samplers of ours; Optuna is loaded by these two alone.
+the numbers are. `schedlab.search.optuna_search` makes searches of Optuna's samplers (TPE, CMA-ES,
+NSGA-II), and `schedlab.search.optuna_samplers` makes samplers of ours; Optuna is loaded by these
+two alone. `schedlab.search.pareto` has the front of positions with several values.
 
 >>> space = Space((Dimension("x", -5, 5), Dimension("y", -5, 5)))
 >>> swarms = [ParticleSwarm(space, rng=seed) for seed in range(3)]

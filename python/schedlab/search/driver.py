@@ -15,7 +15,11 @@ from schedlab.search.search import Search
 from schedlab.search.space import FloatArray
 
 Objective = Callable[[FloatArray], FloatArray]
-"""Takes positions, a row each, and returns the value at each."""
+"""Takes positions, a row each, and returns the value at each.
+
+For searches with several aims it returns a row a position: first the value that a history records,
+then what the search is told.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ def run_many(
 
     Args:
         searches: fresh searches, all of as many dimensions.
-        objective: takes all their positions, a row each, and returns as many values.
+        objective: takes all their positions, a row each, and returns as many values or rows, see
+            `Objective`.
         remember: take the value of a repeated position from memory. Right for an objective that
             always gives the same value at the same position, wrong for a measurement. A position
             counts as an execution of every search that meets it for the first time, also where
@@ -70,9 +75,10 @@ def run_many(
         A history for each search, in their order.
 
     Raises:
-        ValueError: the objective did not return one number a position, or one is not a number.
+        ValueError: the objective did not return one number or row a position, or one is not a
+            number.
     """
-    memory: dict[bytes, float] = {}
+    memory: dict[bytes, FloatArray] = {}
     recorders = [_Recorder(search, remember=remember) for search in searches]
     generation = 0
     while running := [
@@ -94,7 +100,7 @@ def run_many(
 
 
 def _evaluate(
-    objective: Objective, positions: FloatArray, memory: dict[bytes, float] | None
+    objective: Objective, positions: FloatArray, memory: dict[bytes, FloatArray] | None
 ) -> FloatArray:
     if memory is None:
         return _call(objective, positions)
@@ -103,16 +109,17 @@ def _evaluate(
     if unknown:
         rows = sorted(unknown.values())
         found = _call(objective, positions[rows])
-        memory.update((keys[row], float(value)) for row, value in zip(rows, found, strict=True))
+        memory.update((keys[row], value) for row, value in zip(rows, found, strict=True))
     return np.array([memory[key] for key in keys])
 
 
 def _call(objective: Objective, positions: FloatArray) -> FloatArray:
     values = np.asarray(objective(positions), dtype=np.float64)
-    if values.shape != (len(positions),):
+    rows = values.ndim == 2 and values.shape[1] > 1
+    if not (values.ndim == 1 or rows) or len(values) != len(positions):
         raise ValueError(
             f"the objective returned values of shape {values.shape} for {len(positions)} "
-            "positions: one number a position is needed"
+            "positions: one number or row a position is needed"
         )
     return values
 
@@ -136,9 +143,12 @@ class _Recorder:
 
     def record(self, positions: FloatArray, values: FloatArray) -> None:
         self._generations += [self.search.generation] * len(positions)
+        worth = values
+        if values.ndim == 2:
+            worth, values = values[:, 0], values[:, 1:]
         self.search.tell(values)
         self._positions.append(positions)
-        self._values.append(values)
+        self._values.append(worth)
         for position in positions:
             key = _key(position)
             executed = self._seen is None or key not in self._seen
@@ -146,7 +156,7 @@ class _Recorder:
                 self._seen.add(key)
             self._executed.append(executed)
             self.executions += executed
-        self.minimum = min(self.minimum, float(values.min()))
+        self.minimum = min(self.minimum, float(worth.min()))
 
     def history(self) -> History:
         dimensions = len(self.search.space.dimensions)

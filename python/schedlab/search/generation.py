@@ -12,10 +12,15 @@ class GenerationSearch(ABC):
 
     A search says which positions to evaluate (`_propose`), what their values mean for it (`_learn`)
     and when it has `finished`.
+
+    Args:
+        space: where it searches.
+        numbers: numbers it is told a position, as a row; None for one, which is no row.
     """
 
-    def __init__(self, space: Space) -> None:
+    def __init__(self, space: Space, numbers: int | None = None) -> None:
         self._space = space
+        self._row = () if numbers is None else (numbers,)
         self._generation = 1
         self._asked: FloatArray | None = None
 
@@ -56,13 +61,15 @@ class GenerationSearch(ABC):
         if self._asked is None:
             raise RuntimeError("the search was told values it did not ask for")
         told = np.asarray(values, dtype=np.float64)
-        if told.shape != (len(self._asked),):
+        if told.shape != (len(self._asked), *self._row):
             raise ValueError(
                 f"values of shape {told.shape} were told for {len(self._asked)} positions: "
-                "one number a position is needed"
+                f"{self._row[0] if self._row else 'one'} number{'s' if self._row else ''} a "
+                "position is needed"
             )
-        if np.isnan(told).any():
-            position = self._space.named(self._asked[int(np.argmax(np.isnan(told)))])
+        unknown = np.isnan(told).reshape(len(told), -1).any(axis=1)
+        if unknown.any():
+            position = self._space.named(self._asked[int(np.argmax(unknown))])
             raise ValueError(f"the value at {position} is not a number")
         positions, self._asked = self._asked, None
         self._learn(positions, told)

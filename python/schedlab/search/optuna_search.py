@@ -1,4 +1,4 @@
-"""Optuna's samplers as searches: TPE, CMA-ES, or any other.
+"""Optuna's samplers as searches: TPE, CMA-ES, NSGA-II, or any other.
 
 T. Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework", KDD 2019. Trials
 live in memory: to keep them, keep the values, since the same seed and the same values
@@ -18,7 +18,8 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import BaseSampler, CmaEsSampler, TPESampler
+from optuna.samplers import BaseSampler, CmaEsSampler, NSGAIISampler, TPESampler
+from optuna.trial import FrozenTrial, TrialState
 
 from schedlab.search.generation import GenerationSearch
 from schedlab.search.space import FloatArray, Space
@@ -47,13 +48,16 @@ class OptunaSearch(GenerationSearch):
 
     Args:
         space: where to search.
-        sampler: ``tpe``, ``cmaes``, or a sampler.
+        sampler: ``tpe``, ``cmaes``, ``nsga2``, or a sampler.
         evaluations: positions to ask for in all.
         batch: positions a generation.
         seed: of the sampler that is made here.
+        aims: numbers to minimise. Of several (``tpe``, ``nsga2``) it is told a row a position; a
+            row that is not finite is a position that failed.
+        limits: numbers behind them in each row of which a position above 0 is to be avoided.
 
     Raises:
-        ValueError: a number below 1.
+        ValueError: a number below 1, or a sampler that has one aim.
 
     >>> from schedlab.search import Dimension, Space, run
     >>> space = Space((Dimension("x", -5, 5), Dimension("y", -5, 5)))
@@ -65,23 +69,28 @@ class OptunaSearch(GenerationSearch):
     def __init__(
         self,
         space: Space,
-        sampler: BaseSampler | Literal["tpe", "cmaes"] = "tpe",
+        sampler: BaseSampler | Literal["tpe", "cmaes", "nsga2"] = "tpe",
         *,
         evaluations: int = 100,
         batch: int = 5,
         seed: int = 0,
+        aims: int = 1,
+        limits: int = 0,
     ) -> None:
-        super().__init__(space)
-        for name, value in (("evaluations", evaluations), ("batch", batch)):
+        super().__init__(space, aims + limits if aims + limits > 1 else None)
+        for name, value in (("evaluations", evaluations), ("batch", batch), ("aims", aims)):
             if value < 1:
                 raise ValueError(f"{name} is {value}: at least 1 is needed")
         self._left = evaluations
         self._batch = batch
+        self._aims = aims
+        self._limits = limits
         self._distributions = distributions(space)
         self._trials: list[optuna.Trial] = []
         with _quiet():
             self._study = optuna.create_study(
-                sampler=self._made(sampler, seed) if isinstance(sampler, str) else sampler
+                sampler=self._made(sampler, seed) if isinstance(sampler, str) else sampler,
+                directions=["minimize"] * aims,
             )
 
     @property
@@ -91,14 +100,25 @@ class OptunaSearch(GenerationSearch):
 
     def _made(self, name: str, seed: int) -> BaseSampler:
         seed %= 2**32
+        limited = _limits if self._limits else None
         if name == "tpe":
-            return TPESampler(seed=seed, n_startup_trials=min(10, max(1, self._left // 3)))
-        if name == "cmaes":
+            return TPESampler(
+                seed=seed,
+                n_startup_trials=min(10, max(1, self._left // 3)),
+                constraints_func=limited,
+            )
+        if name == "nsga2":
+            return NSGAIISampler(
+                seed=seed, population_size=max(2, self._batch), constraints_func=limited
+            )
+        if name == "cmaes" and self._aims + self._limits == 1:
             # It learns from each separate generation.
             return CmaEsSampler(
                 seed=seed, popsize=max(3, self._batch), warn_independent_sampling=False
             )
-        raise ValueError(f"sampler is {name!r}: 'tpe', 'cmaes' or a sampler is needed")
+        raise ValueError(
+            f"sampler is {name!r}: 'tpe', 'nsga2', a sampler, or for one aim 'cmaes' is needed"
+        )
 
     def _propose(self) -> FloatArray:
         count = min(self._batch, self._left)
@@ -111,8 +131,21 @@ class OptunaSearch(GenerationSearch):
     def _learn(self, positions: FloatArray, values: FloatArray) -> None:
         with _quiet():
             for trial, value in zip(self._trials, values, strict=True):
-                self._study.tell(trial, float(value))
+                told = np.atleast_1d(value).tolist()
+                trial.set_user_attr(_LIMITS, told[self._aims :])
+                if len(told) > 1 and not np.isfinite(told).all():
+                    self._study.tell(trial, state=TrialState.FAIL)
+                else:
+                    self._study.tell(trial, told[: self._aims])
         self._left -= len(positions)
+
+
+_LIMITS = "limits"
+
+
+def _limits(trial: FrozenTrial) -> list[float]:
+    """Return by how much a position is beyond each limit, for a sampler."""
+    return list(trial.user_attrs.get(_LIMITS, ()))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from schedlab.model import parse_time, quantity
 from schedlab.model.direction import Better
 from schedlab.search import History
 from schedlab.search.response_surface import Stage
+from schedlab.tuning.aims import Aims
 from schedlab.tuning.parameters import Parameters
 from schedlab.tuning.searches import By
 
@@ -62,6 +63,23 @@ class Gain:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """A setting that no other setting that was tried dominates.
+
+    Attributes:
+        setting: the setting; the default is one where nothing dominates it.
+        worth: the geometric mean of what it is worth for each aim.
+        aims: its ratio to the default for each aim, below 1 being better.
+        gains: what it does for each metric of each workload.
+    """
+
+    setting: Setting
+    worth: float
+    aims: tuple[float, ...]
+    gains: tuple[Gain, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Tuning:
     """What a tuning came to.
 
@@ -72,12 +90,15 @@ class Tuning:
         release: the kernel release there.
         cpus: CPUs there.
         parameters: what was searched.
-        best: the setting that serves all cases together best; ``default`` where nothing that was
-            tried beat it.
-        effect: its worth in the runs that chose it: the geometric mean of the cases' ratios to the
-            default, those of metrics of which higher is better turned round; below 1 is better.
-            What was chosen for it looks too good by it: `certify` asks fresh runs.
-        gains: what it does for each case.
+        aims: what settings are judged by.
+        best: the setting that serves all aims together best; ``default`` where nothing that was
+            tried and keeps the floors beat it.
+        effect: its worth in the runs that chose it: the geometric mean over the aims, each that of
+            its cases' ratios to the default, those of metrics of which higher is better turned
+            round; below 1 is better. What was chosen for it looks too good by it: `certify` asks
+            fresh runs.
+        gains: what it does for each metric of each case.
+        front: the Pareto front of all that was tried and keeps the floors; of one aim its best.
         runner_up: the best of the others than the default; ``best`` unless that is the default.
         seeds: of each search.
         minima: the least worth that each search met.
@@ -99,9 +120,11 @@ class Tuning:
     release: str
     cpus: int
     parameters: Parameters
+    aims: Aims
     best: Setting
     effect: float
     gains: tuple[Gain, ...]
+    front: tuple[Point, ...]
     runner_up: Setting | None
     seeds: tuple[int, ...]
     minima: tuple[float, ...]
@@ -144,7 +167,8 @@ class Tuning:
     def plot(self) -> "alt.Chart":
         """Draw every setting that was tried, by the first two parameters, as an Altair chart.
 
-        Colours are the worth: 1 is the default, below 1 is better.
+        Colours are the worth: 1 is the default, below 1 is better. Of several aims the front is
+        drawn instead, by the first two of them.
 
         Raises:
             InputError: the extra ``charts`` is not installed.
@@ -157,6 +181,8 @@ class Tuning:
         'point'
         """
         alt = notebook.alt
+        if len(self.aims.aims) > 1:
+            return self._plot_front()
         searched = self.parameters.names[:2]
         rows = []
         for history in self.histories:
@@ -184,6 +210,26 @@ class Tuning:
             .mark_point(filled=True, size=70)
             .encode(axis(alt.X, searched[0]), second, colour)
             .properties(title=f"{self.by}, {self.release}: best {self.best}", width=620, height=300)
+        )
+        return chart
+
+    def _plot_front(self) -> "alt.Chart":
+        alt = notebook.alt
+        first, second = (f"{aim.name}, worth: below 1 is better" for aim in self.aims.aims[:2])
+        rows = [
+            {"first": point.aims[0], "second": point.aims[1], "setting": str(point.setting)}
+            for point in self.front
+        ]
+        scale = alt.Scale(zero=False)
+        chart: alt.Chart = (
+            alt.Chart(notebook.rows_of(rows))
+            .mark_line(point=True, interpolate="step-after")
+            .encode(
+                alt.X("first:Q", title=first, scale=scale),
+                alt.Y("second:Q", title=second, scale=scale),
+                tooltip=["setting:N"],
+            )
+            .properties(title=f"{self.by}: best {self.best}", width=620, height=300)
         )
         return chart
 
@@ -225,6 +271,16 @@ def summary(tuning: Tuning) -> dict[str, Any]:
         "better": better,
         "change": None if better is None else change,
         "gains": [asdict(gain) for gain in tuning.gains],
+        **tuning.aims.as_data(),
+        "front": [
+            {
+                "setting": dict(point.setting.values),
+                "worth": point.worth,
+                "aims": list(point.aims),
+                "gains": [asdict(gain) for gain in point.gains],
+            }
+            for point in tuning.front
+        ],
         "runner_up": None if tuning.runner_up is None else dict(tuning.runner_up.values),
         "seeds": list(tuning.seeds),
         "minima": list(tuning.minima),

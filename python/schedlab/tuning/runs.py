@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,22 +28,30 @@ class Case:
     Attributes:
         name: its name, unique in its tuning.
         subject: what is run.
-        metric: what counts.
+        metrics: what counts.
     """
 
     name: str
     subject: Subject
-    metric: Metric
+    metrics: tuple[Metric, ...]
 
-    def cost(self, value: float) -> float:
+    def cost(self, metric: Metric, value: float) -> float:
         """Return the logarithm of a value, with the sign with which less is better.
 
         Raises:
             RunError: the value is not above 0, so that there are no ratios.
         """
         if not value > 0 or not math.isfinite(value):
-            raise RunError(f"'{self.name}': {self.metric.name} is {value:g}, and has no ratio")
-        return math.log(value) if self.metric.better == "lower" else -math.log(value)
+            raise RunError(f"'{self.name}': {metric.name} is {value:g}, and has no ratio")
+        return math.log(value) if metric.better == "lower" else -math.log(value)
+
+    def costs(self, values: Mapping[str, float]) -> dict[Metric, float]:
+        """Return the cost of each metric of a run.
+
+        Raises:
+            RunError: as `cost`.
+        """
+        return {metric: self.cost(metric, values[metric.name]) for metric in self.metrics}
 
 
 def _each(work: Sequence[tuple[Cell, int, float]]) -> list[Once]:
@@ -82,7 +90,7 @@ class Runs:
         self.done = 0
         self.stored = 0
         self.seconds = 0.0
-        self.values: dict[str, list[float]] = {}
+        self.values: dict[str, list[Mapping[str, float]]] = {}
         self.failures: dict[str, str] = {}
         self._timeout = timeout
         self._seed = seed
@@ -95,17 +103,26 @@ class Runs:
         self._known = store.values(experiment) if store is not None else {}
         self._failed = store.failures(experiment) if store is not None else {}
 
+    def of(self, case: str, setting: Setting) -> list[Mapping[str, float]]:
+        """Return the metrics of the runs of a case under a setting.
+
+        Args:
+            case: its name.
+            setting: how it was run.
+        """
+        return self.values.get(f"{case} | {setting}", [])
+
     @property
     def executed(self) -> int:
         """Runs that were made now, not taken from the store."""
         return self.done - self.stored
 
-    def one(self, case: Case, setting: Setting) -> float:
-        """Run a case once, and return its metric.
+    def one(self, case: Case, setting: Setting) -> Mapping[str, float]:
+        """Run a case once, and return its metrics.
 
         Raises:
             InputError, NotPermittedError: it cannot be run at all.
-            RunError: it failed, or printed no metric; the store keeps why.
+            RunError: it failed, or came to no metric; the store keeps why.
             StorageError: its result could not be stored.
         """
         cell = Cell(case.name, case.subject, setting, self.target)
@@ -117,17 +134,18 @@ class Runs:
             self.failures[cell.name] = self._failed[cell.name, number]
             raise RunError(self.failures[cell.name])
         known = self._known.get((cell.name, number))
-        if known is not None and case.metric.name in known:
+        names = [metric.name for metric in case.metrics]
+        if known is not None and all(name in known for name in names):
             self.stored += 1
-            return self._note(cell.name, known[case.metric.name])
+            return self._note(cell.name, {name: known[name] for name in names})
         seed = (self._seed + number) % 2**64
         try:
             once = self._made.pop((cell.name, number), None) or cell.once(
                 seed=seed, timeout=self._timeout
             )
-            value = once.measured.values.get(case.metric.name)
-            if value is None:
-                raise RunError(f"'{case.name}' came to no {case.metric.name}")
+            measured = once.measured.values
+            if missing := [name for name in names if name not in measured]:
+                raise RunError(f"'{case.name}' came to no {missing[0]}")
         except RunError as error:
             if self._store is not None:
                 self._store.fail(self._experiment, cell.name, number, str(error))
@@ -135,9 +153,11 @@ class Runs:
             raise
         self.seconds += once.seconds
         self._keep([cell.made(once, arm=cell.name, block=number)])
-        return self._note(cell.name, value)
+        return self._note(cell.name, {name: measured[name] for name in names})
 
-    def batch(self, case: Case, wanted: Sequence[Setting], number: int) -> list[float]:
+    def batch(
+        self, case: Case, wanted: Sequence[Setting], number: int
+    ) -> list[Mapping[str, float]]:
         """Simulate the run of one number of a case under many settings, on all CPUs or by workers.
 
         Raises:
@@ -148,19 +168,19 @@ class Runs:
         if not (
             isinstance(target, Simulated)
             and isinstance(case.subject, Described)
-            and case.metric.name == "turnaround"
+            and [metric.name for metric in case.metrics] == ["turnaround"]
         ):
             if self._workers is not None and not target.real:
                 self._ahead(case, wanted, self._workers)
             return [self.one(case, setting) for setting in wanted]
-        found: dict[Setting, float] = {}
+        found: dict[Setting, Mapping[str, float]] = {}
         groups: dict[tuple[str, ...], list[Setting]] = {}
         for setting in dict.fromkeys(wanted):
             cell = Cell(case.name, case.subject, setting, target)
             known = self._known.get((cell.name, number))
             if known is not None:
                 self.stored += 1
-                found[setting] = self._note(cell.name, known["turnaround"])
+                found[setting] = self._note(cell.name, {"turnaround": known["turnaround"]})
                 continue
             task = [setting.values.get(name, "") for name in ("policy", "slice", "nice")]
             groups.setdefault((*task, *setting.knobs), []).append(setting)
@@ -194,7 +214,7 @@ class Runs:
 
     def _simulated(
         self, case: Case, target: Simulated, members: list[Setting], number: int
-    ) -> dict[Setting, float]:
+    ) -> dict[Setting, Mapping[str, float]]:
         assert isinstance(case.subject, Described)
         names = list(members[0].knobs)
         table = [find(name, target.scheduler.knobs_release, target.cpus) for name in names]
@@ -222,13 +242,14 @@ class Runs:
         )
         seconds = (time.perf_counter() - clock) / len(members)
         self.seconds += seconds * len(members)
-        new, found = [], {}
+        new: list[NewRun] = []
+        found: dict[Setting, Mapping[str, float]] = {}
         for setting, nanoseconds in zip(members, turnarounds.tolist(), strict=True):
             cell = Cell(case.name, case.subject, setting, target)
             measured = Measured({"turnaround": nanoseconds / 1e9}, {"turnaround_ns": nanoseconds})
             once = Once(seed, begun, seconds, None, measured)
             new.append(cell.made(once, arm=cell.name, block=number))
-            found[setting] = self._note(cell.name, nanoseconds / 1e9)
+            found[setting] = self._note(cell.name, {"turnaround": nanoseconds / 1e9})
         self._keep(new)
         return found
 
@@ -236,9 +257,9 @@ class Runs:
         if self._store is not None:
             self._store.add_all(self._experiment, runs)
 
-    def _note(self, arm: str, value: float) -> float:
-        self.values.setdefault(arm, []).append(value)
+    def _note(self, arm: str, values: Mapping[str, float]) -> Mapping[str, float]:
+        self.values.setdefault(arm, []).append(values)
         self.done += 1
         if self._told is not None:
             self._told()
-        return value
+        return values

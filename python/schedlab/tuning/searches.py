@@ -19,20 +19,51 @@ from schedlab.search import (
 )
 from schedlab.search.golden import RHO
 
-By = Literal["pso", "golden", "rsm", "random", "tpe", "cmaes"]
+By = Literal["pso", "golden", "rsm", "random", "tpe", "cmaes", "nsga2"]
 BY: tuple[str, ...] = get_args(By)
 
 DRAWS_NOTHING = ("golden", "rsm")
 """Searches without randomness: more seeds find nothing else."""
 
+SEVERAL_AIMS = ("nsga2", "tpe", "random")
+"""Searches for a front of several aims; the others seek one least value."""
+
 _TOLERANCE = 1e-3
 """Golden section ends at this share of the range, where the budget allows."""
 
 _PARTICLES = 20
+_POPULATION = 50
 _BATCH = 10
 
 
-def searches(by: By, space: Space, *, seed: int, executions: int, real: bool) -> list[Search]:
+def told_rows(by: By, aims: int) -> bool:
+    """Return whether a search is told a row a position, and not one number.
+
+    >>> told_rows("tpe", 2), told_rows("tpe", 1), told_rows("random", 2)
+    (True, False, False)
+    """
+    return aims > 1 and by != "random"
+
+
+def usual(aims: int) -> By:
+    """Return the search that is taken where none is named.
+
+    >>> usual(1), usual(2)
+    ('pso', 'nsga2')
+    """
+    return "pso" if aims == 1 else "nsga2"
+
+
+def searches(
+    by: By,
+    space: Space,
+    *,
+    seed: int,
+    executions: int,
+    real: bool,
+    aims: int = 1,
+    limits: int = 0,
+) -> list[Search]:
     """Return the searches that share a budget of executions.
 
     Golden section and response surfaces order what they search: one is made for each combination
@@ -44,12 +75,19 @@ def searches(by: By, space: Space, *, seed: int, executions: int, real: bool) ->
         seed: of what it draws.
         executions: positions to try, over all searches.
         real: whether runs are measured: batches are smaller then, for a race to tell more often.
+        aims: what it improves; a search for several is told rows.
+        limits: floors of which it is told.
 
     Raises:
-        InputError: a space that the search cannot search, or a budget that is too small.
+        InputError: a search that has one aim, a space that the search cannot search, or a budget
+            that is too small.
     """
     if executions < 2:
         raise InputError(f"executions is {executions}; allowed: at least 2")
+    if aims > 1 and by not in SEVERAL_AIMS:
+        raise InputError(
+            f"--by {by} has one aim, and there are {aims}; allowed: {', '.join(SEVERAL_AIMS)}"
+        )
     if by in DRAWS_NOTHING:
         return _by_choice(by, space, executions)
     batch = max(3, min(_BATCH, executions // 6)) if real else _BATCH
@@ -65,8 +103,18 @@ def searches(by: By, space: Space, *, seed: int, executions: int, real: bool) ->
 
     if by == "cmaes":
         batch = 4 + int(3 * math.log(len(space.dimensions)))  # the usual population
-    sampler: Literal["tpe", "cmaes"] = "cmaes" if by == "cmaes" else "tpe"
-    return [OptunaSearch(space, sampler, evaluations=executions, batch=batch, seed=seed)]
+    elif by == "nsga2":
+        batch = max(4, min(_POPULATION, round(math.sqrt(executions))))
+    sampler: Literal["tpe", "cmaes", "nsga2"] = (
+        "cmaes" if by == "cmaes" else "nsga2" if by == "nsga2" else "tpe"
+    )
+    if aims == 1:
+        limits = 0  # it is told one number, which is infinite where a floor is broken
+    return [
+        OptunaSearch(
+            space, sampler, evaluations=executions, batch=batch, seed=seed, aims=aims, limits=limits
+        )
+    ]
 
 
 def _by_choice(by: By, space: Space, executions: int) -> list[Search]:

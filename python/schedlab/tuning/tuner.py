@@ -21,11 +21,12 @@ from schedlab.store import Store
 from schedlab.targets import host
 from schedlab.targets.target import Host, Simulated, Target, label, place_label
 from schedlab.targets.workers import Workers
+from schedlab.tuning.aims import Part, parse_aims
 from schedlab.tuning.objective import DEFAULT, Batched, Raced
 from schedlab.tuning.parameters import Parameters, Scale, parameters
-from schedlab.tuning.result import Gain, Pace, Tuning, shared_direction, summary
+from schedlab.tuning.result import Gain, Pace, Point, Tuning, shared_direction, summary
 from schedlab.tuning.runs import Case, Runs
-from schedlab.tuning.searches import DRAWS_NOTHING, By, searches
+from schedlab.tuning.searches import DRAWS_NOTHING, By, searches, told_rows, usual
 
 EXECUTIONS = {False: 620, True: 60}
 """Settings that are tried by default: simulated, and for real."""
@@ -48,7 +49,9 @@ def tune(
     knobs: Sequence[str] = (),
     policies: Sequence[str] = (),
     slices: str | Sequence[str] = (),
-    by: By = "pso",
+    metrics: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    by: By | None = None,
     on: Target | str = "sim",
     scheduler: Scheduler | str | None = None,
     machine: Machine | None = None,
@@ -58,7 +61,7 @@ def tune(
     progress: Callable[[Pace], None] | None = None,
     workers: Workers | None = None,
 ) -> Tuning:
-    """Search for the setting with the least turnaround, of one workload or over several.
+    """Search for the setting that serves workloads best: with the least turnaround, or by any aims.
 
     What it returns rests on the runs that chose the setting, which flatter it: `certify` compares
     it with the present setting in fresh ones.
@@ -68,7 +71,11 @@ def tune(
         knobs: names of knobs, each over its whole range, or ``name=low..high``.
         policies: policies to choose from.
         slices: a range ``low..high``, or slices to choose from.
-        by: the search, see `schedlab.tuning.searches`.
+        metrics: the aims, see `schedlab.tuning.aims`: a metric each, of all workloads or of one
+            (``p99 of schbench``); the first metric of each workload otherwise.
+        keep: floors, such as ``throughput>=-2%``.
+        by: the search, see `schedlab.tuning.searches`; ``pso`` for one aim otherwise, ``nsga2`` for
+            several.
         on: ``sim``, ``host``, or a place.
         scheduler: release and other settings to simulate; this kernel's otherwise.
         machine: what to simulate; this machine with calibrated costs otherwise.
@@ -96,6 +103,8 @@ def tune(
         parameters(target, knobs=knobs, policies=policies, slices=slices, scale=scale),
         target,
         by=by,
+        metrics=metrics,
+        keep=keep,
         seeds=seeds,
         executions=executions,
         progress=progress,
@@ -108,8 +117,9 @@ def tune_subjects(
     searched: Parameters,
     target: Target,
     *,
-    by: By = "pso",
-    metric: str | None = None,
+    by: By | None = None,
+    metrics: Sequence[str] = (),
+    keep: Sequence[str] = (),
     seeds: Sequence[int] = (1,),
     executions: int | None = None,
     repeats: int = 1,
@@ -127,8 +137,9 @@ def tune_subjects(
         subjects: what is run, each with a name.
         searched: what is searched.
         target: where.
-        by: the search.
-        metric: what counts; each subject's first metric otherwise.
+        by: the search; ``pso`` for one aim otherwise, ``nsga2`` for several.
+        metrics: the aims, as for `tune`; each subject's first metric otherwise.
+        keep: floors, as for `tune`.
         seeds: of as many searches when simulated; for real there is one.
         executions: settings to try, a search.
         repeats: seeds a simulated setting is run with, or blocks in which real ones are screened.
@@ -147,7 +158,10 @@ def tune_subjects(
         StorageError: the disk is full.
         Stopped: on KeyboardInterrupt.
     """
-    cases = _cases(subjects, metric)
+    judged_by = parse_aims(subjects, metrics, keep)
+    cases = [Case(name, subject, judged_by.metrics_of(name)) for name, subject in subjects]
+    several = len(judged_by.aims)
+    by = usual(several) if by is None else by
     budget = EXECUTIONS[target.real] if executions is None else executions
     chosen = tuple(seeds[:1]) if by in DRAWS_NOTHING or target.real else tuple(seeds)
     if not chosen:
@@ -159,14 +173,24 @@ def tune_subjects(
     made = [
         one
         for seed in chosen
-        for one in searches(by, searched.space, seed=seed, executions=budget, real=target.real)
+        for one in searches(
+            by,
+            searched.space,
+            seed=seed,
+            executions=budget,
+            real=target.real,
+            aims=several,
+            limits=len(judged_by.floors),
+        )
     ]
     data = {
         "cases": [
             Cell(case.name, case.subject, DEFAULT, target).definition()
-            | {"name": case.name, "metric": asdict(case.metric)}
+            | {"name": case.name, "metric": asdict(metric)}
             for case in cases
+            for metric in case.metrics
         ],
+        **(judged_by.as_data() if several > 1 or judged_by.floors else {}),
         "parameters": searched.as_data(),
         "by": by,
         "seeds": list(chosen),
@@ -177,7 +201,7 @@ def tune_subjects(
     }
     title = f"{'; '.join(case.name for case in cases)} on {place_label(target)}"
     identity = "" if store is None else store.begin("tune", title, data, command, afresh=afresh)
-    better = shared_direction(case.metric.better for case in cases)
+    better = shared_direction(part.metric.better for aim in judged_by.aims for part in aim.parts)
     clock = _Clock(progress, budget * len(made), len(cases) * repeats, better)
     runs = Runs(
         target,
@@ -190,7 +214,11 @@ def tune_subjects(
     )
     clock.runs = runs
     try:
-        found = _search(cases, runs, searched, made, clock, repeats=repeats, band=band)
+        if target.real:
+            objective: Batched | Raced = Raced(cases, judged_by, runs, repeats=repeats, band=band)
+        else:
+            objective = Batched(cases, judged_by, runs, repeats=repeats)
+        found = _search(objective, searched, made, clock, runs, rows=told_rows(by, several))
     except KeyboardInterrupt as interrupt:
         if store is not None:
             store.finish(identity, "interrupted")
@@ -208,6 +236,7 @@ def tune_subjects(
         release=label(target),
         cpus=target.cpus,
         parameters=searched,
+        aims=judged_by,
         seeds=chosen,
         runs=runs.done,
         stored=runs.stored,
@@ -264,34 +293,47 @@ class _Clock:
 
 
 def _search(
-    cases: Sequence[Case],
-    runs: Runs,
+    objective: Batched | Raced,
     searched: Parameters,
     made: Sequence[Search],
     clock: _Clock,
+    runs: Runs,
     *,
-    repeats: int,
-    band: float,
+    rows: bool,
 ) -> dict[str, Any]:
-    """Run the searches, and return what they found."""
-    if runs.target.real:
-        objective: Batched | Raced = Raced(cases, runs, repeats=repeats, band=band)
-    else:
-        objective = Batched(cases, runs, repeats=repeats)
+    """Run the searches, and return what they found.
+
+    Args:
+        objective: says what settings are worth.
+        searched: what positions decode to.
+        made: the searches.
+        clock: is told how far they are.
+        runs: what was run.
+        rows: whether they are told what each setting is worth for each aim.
+    """
     clock.objective = objective
 
     def worth(positions: FloatArray) -> FloatArray:
-        values = objective.worth([searched.setting(position) for position in positions])
+        values = np.array(objective.rows([searched.setting(position) for position in positions]))
         clock.evaluated(len(positions))
-        return np.array(values)
+        return values if rows else values[:, 0]
 
     histories = run_many(made, worth, remember=True)
-    best = objective.incumbent
+    best, looks = objective.incumbent, objective.looks
+
+    def gains(setting: Setting) -> tuple[Gain, ...]:
+        return tuple(_gain(part, setting, runs) for part in looks.aims.parts)
+
+    def point(setting: Setting) -> Point:
+        worth, *row = looks.row(setting)
+        return Point(setting, worth, tuple(row[: len(looks.aims.aims)]), gains(setting))
+
     return {
         "best": best,
         "effect": objective.effect,
-        "gains": tuple(_gain(case, best, runs) for case in cases),
-        "runner_up": best if best != DEFAULT else objective.runner_up(),
+        "gains": gains(best),
+        "front": tuple(map(point, looks.front() if len(looks.aims.aims) > 1 else [best])),
+        "runner_up": best if best != DEFAULT else looks.runner_up(),
         "minima": tuple(history.minimum for history in histories),
         "executions": tuple(history.executions for history in histories),
         "executions_to_minimum": tuple(one.executions_to_minimum for one in histories),
@@ -301,13 +343,14 @@ def _search(
     }
 
 
-def _gain(case: Case, best: Setting, runs: Runs) -> Gain:
+def _gain(part: Part, best: Setting, runs: Runs) -> Gain:
+    metric = part.metric
     default, tuned = (
-        stats.centre(runs.values[Cell(case.name, case.subject, setting, runs.target).name])
+        stats.centre([one[metric.name] for one in runs.of(part.workload, setting)])
         for setting in (DEFAULT, best)
     )
-    metric, change = case.metric, tuned / default - 1
-    return Gain(case.name, metric.name, metric.unit, metric.better, default, tuned, change)
+    change = tuned / default - 1
+    return Gain(part.workload, metric.name, metric.unit, metric.better, default, tuned, change)
 
 
 def _stages(search: Search) -> list[Stage]:
@@ -324,24 +367,9 @@ def _moved(searched: Parameters, objective: Batched | Raced) -> dict[str, bool]:
         steps = min(_SWEEP, int(width) + 1) if dimension.integer else _SWEEP
         coordinates = [dimension.low + width * step / (steps - 1) for step in range(steps)]
         settings = [Setting({one.name: one.text(coordinate)}) for coordinate in coordinates]
-        values = objective.worth(settings)
-        moved[one.name] = max(values) > min(values)
+        rows = objective.rows(settings)
+        moved[one.name] = any(row != rows[0] for row in rows)
     return moved
-
-
-def _cases(subjects: Sequence[tuple[str, Subject]], metric: str | None) -> list[Case]:
-    if not subjects:
-        raise InputError("there is nothing to run: name a workload, a program or a command")
-    found: list[Case] = []
-    for name, subject in subjects:
-        known = {one.name: one for one in subject.metrics}
-        chosen = subject.metrics[0].name if metric is None else metric
-        if chosen not in known:
-            raise InputError(f"'{name}' has no metric '{chosen}'; known: {', '.join(known)}")
-        if any(case.name == name for case in found):
-            raise InputError(f"workload '{name}' is there twice")
-        found.append(Case(name, subject, known[chosen]))
-    return found
 
 
 def _place(on: Target | str, scheduler: Scheduler | str | None, machine: Machine | None) -> Target:
