@@ -242,7 +242,7 @@ def _answers(result: campaign.Result, setting: Setting) -> dict[tuple[str, str],
     cells = {cell["name"]: cell for cell in result.plan["cells"]}
 
     def workload(cell: Mapping[str, Any]) -> str:
-        return str(cell["group"]).removesuffix(f" on {cell['target']}")
+        return str(cell["group"]).rpartition(f" on {cell['target']}")[0]
 
     return {
         (workload(cells[one.question.treatment]), one.question.metric): one
