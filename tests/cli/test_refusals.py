@@ -43,7 +43,7 @@ WRONG = [
     ("run hogs --costs ideal --group /a:max=20", "no unit"),
     ("run hogs --costs ideal --group /a:tasks=9", "tasks = 9, but only 4 are left"),
     ("run hogs --costs ideal --group /a:tasks=cow", "known: hog"),
-    ("run hogs --costs ideal --group /a --group /b", "say which are its"),
+    ("run hogs --costs ideal --group /a --group /b", "name its own (tasks"),
     ("run hogs --costs ideal --cpus 1 --kernel 5.10 --group /a:idle=1", "came with 5.15"),
     ("run hogs --costs ideal --cpus 1 --kernel 2.6.24 --group /a", "group: '/a'"),
     ("run hogs --costs ideal --session tty1:weight=2", "known: tasks"),

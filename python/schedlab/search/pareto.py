@@ -44,7 +44,7 @@ def hypervolume(values: ArrayLike, reference: ArrayLike) -> float:
         reference: a value for each aim.
 
     >>> hypervolume([[1, 4], [2, 2], [4, 1]], [5, 5])
-    12.0
+    11.0
     """
     rows, corner = _matrix(values), np.asarray(reference, dtype=np.float64)
     rows = rows[(rows < corner).all(axis=1)]
@@ -76,7 +76,7 @@ def representatives(values: ArrayLike, count: int, first: int | None = None) -> 
         first: a row that is among them.
 
     >>> representatives([[1, 9], [2, 8], [4, 4], [9, 1]], 2)
-    [2, 3]
+    [2, 1]
     """
     rows = _matrix(values)
     if not len(rows):
