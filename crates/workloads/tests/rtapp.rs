@@ -163,7 +163,7 @@ fn bad_files_get_one_clear_line() {
         (&event("\"policy\": \"SCHED_NONE\", \"run\": 1"), &["SCHED_OTHER", "SCHED_NONE"]),
         (&event("\"policy\": \"SCHED_DEADLINE\", \"run\": 1"), &["dl-runtime"]),
         (&event("\"taskgroup\": \"tg\", \"run\": 1"), &["begins with '/'"]),
-        (&event("\"inherit\": true, \"cpus\": [0], \"run\": 1"), &["tasks.t.cpus", "inherits", "leave it out"]),
+        (&event("\"inherit\": true, \"cpus\": [0], \"run\": 1"), &["tasks.t.cpus", "inherits", "leave out this key"]),
         (&event("\"inherit\": true, \"policy\": \"SCHED_FIFO\", \"run\": 1"), &["tasks.t.policy", "inherits"]),
         (&event("\"priority\": 1"), &["no events"]),
         ("{\"tasks\": {\"t\": {\"phases\": {\"p\": {}}}}}", &["tasks.t.phases.p", "no events"]),

@@ -531,10 +531,14 @@ mod tests {
         assert!(!of("6.1.21").places_long_sleepers_anew && of("6.1.22").places_long_sleepers_anew);
     }
 
-    /// Each row tells two known series, or two points of one, apart: else nothing would ever ask for it.
+    /// Each row tells two known series, or two points of one, apart: else nothing would ever ask for it. A fault that no release has
+    /// (`load_sums_lose_weight`) is in none, and is switched by its name alone.
     #[test]
     fn every_row_makes_a_difference() {
-        for row in RuleSet::ROWS {
+        let (faults, rows): (Vec<&Row>, Vec<&Row>) =
+            RuleSet::ROWS.iter().partition(|row| row.name == "load_sums_lose_weight");
+        assert!(faults.iter().all(|row| !Series::ALL.iter().any(|series| row.is_in(series.newest_known()))));
+        for row in rows {
             let known = Series::ALL.map(|series| row.is_in(series.newest_known()));
             assert!(known.contains(&true) && known.contains(&false), "{} is the same in every known series", row.name);
         }
