@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def _json(line: str, capsys: Capture) -> tuple[dict[str, object], str]:
+def _json(line: str, capsys: Capture) -> tuple[dict[str, Any], str]:
     assert invoke([*line.split(), "--json"]) == 0, capsys.readouterr().err
     captured = capsys.readouterr()
     return json.loads(captured.out), captured.err
@@ -51,7 +52,7 @@ def _json(line: str, capsys: Capture) -> tuple[dict[str, object], str]:
 @pytest.mark.usefixtures("project")
 def test_the_command_alone_repeats_what_a_file_declares(tmp_path: Path, capsys: Capture) -> None:
     value, said = _json("tune", capsys)
-    assert [aim["name"] for aim in value["aims"]] == ["p99", "throughput"]  # type: ignore[attr-defined]
+    assert [aim["name"] for aim in value["aims"]] == ["p99", "throughput"]
     typed = (
         "tune http:servers=2,concurrency=4,duration=50ms --metric=p99 --metric=throughput"
         " --keep=throughput>=-5% --knobs=base_slice=1ms..10ms --by=random --kernel=6.12 --cpus=1"
@@ -72,14 +73,14 @@ def test_the_guides_file_is_one(project: Path, capsys: Capture) -> None:
     text = guide.read_text().split("```toml\n")[1].partition("```")[0]
     project.write_text(text)
     value, _ = _json("tune --executions 6 --cpus 2 --costs reference --store runs.db", capsys)
-    assert [aim["name"] for aim in value["aims"]] == ["p99", "throughput"]  # type: ignore[attr-defined]
-    assert [floor["limit"] for floor in value["keep"]] == [0.98]  # type: ignore[attr-defined]
+    assert [aim["name"] for aim in value["aims"]] == ["p99", "throughput"]
+    assert [floor["limit"] for floor in value["keep"]] == [0.98]
 
 
 @pytest.mark.usefixtures("project")
 def test_typed_options_replace_the_files(capsys: Capture) -> None:
     value, said = _json("tune --metric p99 --executions=3", capsys)
-    assert [aim["name"] for aim in value["aims"]] == ["p99"]  # type: ignore[attr-defined]
+    assert [aim["name"] for aim in value["aims"]] == ["p99"]
     assert value["executions"] == [3]
     assert "throughput>=-5%" in said
 
@@ -89,7 +90,7 @@ def test_a_typed_workload_leaves_the_file_alone(capsys: Capture) -> None:
     line = "compare --policy other,batch pipe:loops=5 --kernel 6.1 --cpus 1 --costs linsched"
     value, said = _json(f"{line} --blocks 6 --store other.db", capsys)
     assert "schedlab.toml" not in said
-    assert list(value["checks"]) == []  # type: ignore[call-overload]
+    assert list(value["checks"]) == []
     value, said = _json("compare --store other.db", capsys)
     assert "--no-check" in said
     assert "hackbench" in said

@@ -172,7 +172,7 @@ def test_an_infinite_value_is_only_very_bad() -> None:
 
 def test_ask_and_tell_alternate() -> None:
     search = RandomSearch(BOX, evaluations=3, batch=3)
-    with pytest.raises(RuntimeError, match="told values it did not ask for"):
+    with pytest.raises(RuntimeError, match="values that it did not ask for"):
         search.tell(np.zeros(3))
     asked = search.ask()
     assert np.array_equal(search.ask(), asked)

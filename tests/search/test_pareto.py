@@ -1,6 +1,7 @@
 """Pareto fronts, their hypervolume, and searches of several aims."""
 
 from itertools import product
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -91,7 +92,9 @@ def _zdt1(positions: FloatArray) -> FloatArray:
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
-def test_a_search_of_several_aims_beats_chance_on_a_known_front(sampler: str) -> None:
+def test_a_search_of_several_aims_beats_chance_on_a_known_front(
+    sampler: Literal["nsga2", "tpe"],
+) -> None:
     # To the reference (1.1, 1.1) the front's volume is the square of 1.1 less the area below
     # 1 - sqrt(f1) from 0 to 1, a third.
     best = 1.1 * 1.1 - 1 / 3
@@ -102,7 +105,7 @@ def test_a_search_of_several_aims_beats_chance_on_a_known_front(sampler: str) ->
         seen.append(values)
         return np.column_stack([values.sum(axis=1), values])
 
-    search = OptunaSearch(SPACE, sampler, evaluations=160, batch=20, seed=1, aims=2)  # type: ignore[arg-type]
+    search = OptunaSearch(SPACE, sampler, evaluations=160, batch=20, seed=1, aims=2)
     history = run(search, rows)
     drawn = _zdt1(np.random.default_rng(1).random((160, 4)))
     volume = hypervolume(np.concatenate(seen), [1.1, 1.1])
@@ -113,7 +116,7 @@ def test_a_search_of_several_aims_beats_chance_on_a_known_front(sampler: str) ->
 
 
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
-def test_a_search_keeps_away_from_what_is_beyond_a_limit(sampler: str) -> None:
+def test_a_search_keeps_away_from_what_is_beyond_a_limit(sampler: Literal["nsga2", "tpe"]) -> None:
     # f1 + f2 is least at the far end of the front; the limit forbids f1 above 0.3.
     shares = []
 
@@ -124,7 +127,7 @@ def test_a_search_keeps_away_from_what_is_beyond_a_limit(sampler: str) -> None:
         return np.column_stack([values.sum(axis=1), values, beyond])
 
     run(
-        OptunaSearch(SPACE, sampler, evaluations=200, batch=20, seed=2, aims=2, limits=1),  # type: ignore[arg-type]
+        OptunaSearch(SPACE, sampler, evaluations=200, batch=20, seed=2, aims=2, limits=1),
         rows,
     )
     # 30 % at random.

@@ -115,7 +115,7 @@ impl Decider for RecordedDecider {
     fn pick(&mut self, pick: Pick, ours: TaskId) -> TaskId {
         self.picks.push((pick, ours));
         match self.outcome {
-            Some(outcome) if !pick.lingers => outcome,
+            Some(outcome) if !pick.delayed => outcome,
             _ => self.kernels_picks.pop_front().unwrap_or(ours),
         }
     }

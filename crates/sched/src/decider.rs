@@ -15,7 +15,7 @@ pub struct Pick {
     /// What the naive rule would pick: the first of the timeline, no buddies, no eligibility.
     pub naive: TaskId,
     /// Whether `ours` is a delayed task (EEVDF's delayed dequeue): when picked it is dequeued, and another pick follows.
-    pub lingers: bool,
+    pub delayed: bool,
 }
 
 /// Why the running task may have to go.

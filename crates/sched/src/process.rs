@@ -35,7 +35,7 @@ use crate::fair::thread_fairness::{factor_fixed, weigh};
 use crate::fair::weight::{Weight, weight_of_nice};
 use crate::machine::Sched;
 
-const NOBODY: TaskId = TaskId::IDLE;
+const NO_TASK: TaskId = TaskId::IDLE;
 
 /// `struct signal_struct`, as far as weights go.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ impl Processes {
         let process = match of {
             Some(other) => self.threads[other.index()].process,
             None => {
-                self.processes.push(Process { threads: 0, first: NOBODY, last: NOBODY });
+                self.processes.push(Process { threads: 0, first: NO_TASK, last: NO_TASK });
                 self.processes.len() as u32 - 1
             }
         };
@@ -77,10 +77,10 @@ impl Processes {
         record.threads += 1;
         let previous = std::mem::replace(&mut record.last, task);
         match previous {
-            NOBODY => record.first = task,
+            NO_TASK => record.first = task,
             previous => self.threads[previous.index()].next = task,
         }
-        self.threads.push(Thread { process, previous, next: NOBODY });
+        self.threads.push(Thread { process, previous, next: NO_TASK });
     }
 
     /// A task ended (`__exit_signal`).
@@ -89,11 +89,11 @@ impl Processes {
         let record = &mut self.processes[process as usize];
         record.threads -= 1;
         match previous {
-            NOBODY => record.first = next,
+            NO_TASK => record.first = next,
             previous => self.threads[previous.index()].next = next,
         }
         match next {
-            NOBODY => record.last = previous,
+            NO_TASK => record.last = previous,
             next => self.threads[next.index()].previous = previous,
         }
     }
@@ -118,12 +118,12 @@ impl<D: Decider> Sched<D> {
 
     /// The first of them, in the order in which they were made.
     pub fn first_thread(&self, task: TaskId) -> Option<TaskId> {
-        Some(self.processes.of(task).first).filter(|first| *first != NOBODY)
+        Some(self.processes.of(task).first).filter(|first| *first != NO_TASK)
     }
 
     /// The one after `task`, which is one of them (`next_thread`).
     pub fn next_thread(&self, task: TaskId) -> Option<TaskId> {
-        Some(self.processes.threads[task.index()].next).filter(|next| *next != NOBODY)
+        Some(self.processes.threads[task.index()].next).filter(|next| *next != NO_TASK)
     }
 
     /// Gives a task the weight that it should have by now. Its queue must have its clocks.

@@ -18,7 +18,7 @@ Objective = Callable[[FloatArray], FloatArray]
 """Takes positions, a row each, and returns the value at each.
 
 For searches with several aims it returns a row a position: first the value that a history records,
-then what the search is told.
+then what the search learns from.
 """
 
 

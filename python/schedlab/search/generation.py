@@ -8,14 +8,14 @@ from schedlab.search.space import FloatArray, Space
 
 
 class GenerationSearch(ABC):
-    """Keeps the order of `ask` and `tell` and checks what is told.
+    """Keeps the order of `ask` and `tell` and checks the values.
 
     A search says which positions to evaluate (`_propose`), what their values mean for it (`_learn`)
     and when it has `finished`.
 
     Args:
         space: where it searches.
-        numbers: numbers it is told a position, as a row; None for one, which is no row.
+        numbers: numbers a position that it takes, as a row; None for one, which is no row.
     """
 
     def __init__(self, space: Space, numbers: int | None = None) -> None:
@@ -59,7 +59,7 @@ class GenerationSearch(ABC):
             ValueError: not one value a position, or a value that is not a number.
         """
         if self._asked is None:
-            raise RuntimeError("the search was told values it did not ask for")
+            raise RuntimeError("the search was given values that it did not ask for")
         told = np.asarray(values, dtype=np.float64)
         if told.shape != (len(self._asked), *self._row):
             raise ValueError(

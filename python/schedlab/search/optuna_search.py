@@ -52,7 +52,7 @@ class OptunaSearch(GenerationSearch):
         evaluations: positions to ask for in all.
         batch: positions a generation.
         seed: of the sampler that is made here.
-        aims: numbers to minimise. Of several (``tpe``, ``nsga2``) it is told a row a position; a
+        aims: numbers to minimise. Of several (``tpe``, ``nsga2``) it takes a row a position; a
             row that is not finite is a position that failed.
         limits: numbers behind them in each row of which a position above 0 is to be avoided.
 

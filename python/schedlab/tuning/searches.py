@@ -37,7 +37,7 @@ _BATCH = 10
 
 
 def told_rows(by: By, aims: int) -> bool:
-    """Return whether a search is told a row a position, and not one number.
+    """Return whether a search takes a row a position, and not one number.
 
     >>> told_rows("tpe", 2), told_rows("tpe", 1), told_rows("random", 2)
     (True, False, False)
@@ -75,8 +75,8 @@ def searches(
         seed: of what it draws.
         executions: positions to try, over all searches.
         real: whether runs are measured: batches are smaller then, for a race to tell more often.
-        aims: what it improves; a search for several is told rows.
-        limits: floors of which it is told.
+        aims: what it improves; a search for several takes rows.
+        limits: floors that it takes into account.
 
     Raises:
         InputError: a search that has one aim, a space that the search cannot search, or a budget
@@ -109,7 +109,7 @@ def searches(
         "cmaes" if by == "cmaes" else "nsga2" if by == "nsga2" else "tpe"
     )
     if aims == 1:
-        limits = 0  # it is told one number, which is infinite where a floor is broken
+        limits = 0  # it takes one number, which is infinite where a floor is broken
     return [
         OptunaSearch(
             space, sampler, evaluations=executions, batch=batch, seed=seed, aims=aims, limits=limits

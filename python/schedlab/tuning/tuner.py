@@ -307,9 +307,9 @@ def _search(
         objective: says what settings are worth.
         searched: what positions decode to.
         made: the searches.
-        clock: is told how far they are.
+        clock: takes how far they are.
         runs: what was run.
-        rows: whether they are told what each setting is worth for each aim.
+        rows: whether they take what each setting is worth for each aim, as a row.
     """
     clock.objective = objective
 

@@ -119,20 +119,20 @@ pub(crate) struct Nohz {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TaskList([TaskId; 2]);
 
-const NOBODY: TaskId = TaskId::IDLE;
+const NO_TASK: TaskId = TaskId::IDLE;
 
 impl TaskList {
-    pub(crate) const EMPTY: Self = Self([NOBODY; 2]);
+    pub(crate) const EMPTY: Self = Self([NO_TASK; 2]);
 
     #[inline]
     pub(crate) fn add(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
         let second = std::mem::replace(&mut self.0[0], task);
-        if second == NOBODY {
+        if second == NO_TASK {
             self.0[1] = task;
         } else {
             tasks[second.index()].beside[0] = task;
         }
-        tasks[task.index()].beside = [NOBODY, second];
+        tasks[task.index()].beside = [NO_TASK, second];
     }
 
     /// The list of a task without others [`TaskStruct::beside`] it.
@@ -145,11 +145,11 @@ impl TaskList {
     pub(crate) fn remove(&mut self, tasks: &mut [TaskStruct], task: TaskId) {
         let [before, after] = tasks[task.index()].beside;
         match before {
-            NOBODY => self.0[0] = after,
+            NO_TASK => self.0[0] = after,
             before => tasks[before.index()].beside[1] = after,
         }
         match after {
-            NOBODY => self.0[1] = before,
+            NO_TASK => self.0[1] = before,
             after => tasks[after.index()].beside[0] = before,
         }
     }
@@ -161,11 +161,11 @@ impl TaskList {
             return;
         }
         let [before, after] = tasks[task.index()].beside;
-        // `NOBODY` is an index beyond all tasks.
+        // `NO_TASK` is an index beyond all tasks.
         if before.index().max(first.index()) >= tasks.len() {
             return self.take_in(tasks, task);
         }
-        tasks[task.index()].beside = [NOBODY, first];
+        tasks[task.index()].beside = [NO_TASK, first];
         tasks[before.index()].beside[1] = after;
         match tasks.get_mut(after.index()) {
             None => self.0[1] = before,
@@ -185,19 +185,19 @@ impl TaskList {
     /// Empties the list.
     #[inline]
     pub(crate) fn clear(&mut self) {
-        self.0 = [NOBODY; 2];
+        self.0 = [NO_TASK; 2];
     }
 
     #[inline]
     pub(crate) fn last(self) -> Option<TaskId> {
-        Some(self.0[1]).filter(|task| *task != NOBODY)
+        Some(self.0[1]).filter(|task| *task != NO_TASK)
     }
 }
 
 impl TaskStruct {
     /// The task before it in its CPU's list.
     pub(crate) fn before(&self) -> Option<TaskId> {
-        Some(self.beside[0]).filter(|task| *task != NOBODY)
+        Some(self.beside[0]).filter(|task| *task != NO_TASK)
     }
 }
 

@@ -138,7 +138,7 @@ impl<D: Decider> Sched<D> {
             let naive = self.leftmost(root).map_or(ours, |se| self.entities[se.index()].task);
             let delayed = self.entities[self.tasks[ours.index()].se.index()].sched_delayed;
             self.explain_pick(cpu, ours, candidates, delayed);
-            let taken = self.decider.pick(Pick { cpu, candidates, naive, lingers: delayed }, ours);
+            let taken = self.decider.pick(Pick { cpu, candidates, naive, delayed }, ours);
             let se = self.tasks[taken.index()].se;
             if !self.entities[se.index()].sched_delayed {
                 return Some(taken);

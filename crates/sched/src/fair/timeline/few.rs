@@ -14,7 +14,7 @@ pub(super) struct Few {
 
 impl Default for Few {
     fn default() -> Self {
-        Self { entries: [Entry::NOBODY; FEW], length: 0 }
+        Self { entries: [Entry::NO_TASK; FEW], length: 0 }
     }
 }
 

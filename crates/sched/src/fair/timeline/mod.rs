@@ -35,7 +35,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Sentinel for an empty slot.
-    pub(super) const NOBODY: Self =
+    pub(super) const NO_TASK: Self =
         Self { key: Vruntime(0), sequence: 0, vruntime: Vruntime(0), slice: 0, entity: EntityId(u32::MAX) };
 
     #[inline]

@@ -16,7 +16,7 @@ pub(super) struct Ring {
 
 impl Default for Ring {
     fn default() -> Self {
-        Self { places: Box::new([Entry::NOBODY; RING]), first: 0, length: 0 }
+        Self { places: Box::new([Entry::NO_TASK; RING]), first: 0, length: 0 }
     }
 }
 
