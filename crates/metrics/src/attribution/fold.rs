@@ -3,126 +3,15 @@
 use std::mem;
 
 use schedlab_model::{
-    Candidate, CpuId, Decision, Event, EventKind, EventSink, PassedOver, PickClass, Reason, RuleSet, SelectRule,
-    TaskId, TaskState, Time, TurnRule, WakeupRule,
+    Candidate, CpuId, Decision, Event, EventKind, EventSink, PassedOver, PickClass, Reason, RuleSet, TaskId, TaskState,
+    Time, TurnRule, WakeupRule,
 };
 
 use super::cause::Verdict;
+use super::records::{Class, CpuRecord, Held, Phase, Picked, TaskRecord, switching};
 use super::task_groups::TaskGroups;
 use super::waits::{OpenWait, WaitKind};
 use super::{Cause, Waits};
-
-/// A task's scheduling class, as far as decisions told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Unknown,
-    Fair,
-    Realtime(u8),
-    Deadline,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Unknown,
-    Asleep,
-    Waiting,
-    Running,
-}
-
-/// What a task waits for that is to come next.
-fn switching(running: TaskId, lazily: bool) -> Verdict {
-    Verdict::of(match (running, lazily) {
-        (TaskId::IDLE, _) => Cause::IdleExit,
-        (_, true) => Cause::LazyRescheduling,
-        (_, false) => Cause::Rescheduling,
-    })
-}
-
-/// What keeps a waiting task now.
-#[derive(Debug, Clone, Copy)]
-struct Held {
-    verdict: Verdict,
-    behind: TaskId,
-    /// When it was decided.
-    at: Time,
-}
-
-impl Held {
-    const UNKNOWN: Self = Self { verdict: Verdict::of(Cause::Unknown), behind: TaskId::IDLE, at: Time::ZERO };
-}
-
-#[derive(Debug, Clone)]
-struct TaskRecord {
-    phase: Phase,
-    cpu: CpuId,
-    class: Class,
-    /// The CPUs it may run on; all if none is named.
-    allowed: Vec<u32>,
-    /// How its CPU was chosen when it was last woken.
-    selected: Option<SelectRule>,
-    /// What a wakeup decided before the task's wake-up event.
-    woken: Option<(CpuId, Held)>,
-    held: Held,
-    /// What keeps it from a CPU that idles.
-    elsewhere: Option<Verdict>,
-    wait: Option<OpenWait>,
-}
-
-impl TaskRecord {
-    const NEW: Self = Self {
-        phase: Phase::Unknown,
-        cpu: CpuId(0),
-        class: Class::Unknown,
-        allowed: Vec::new(),
-        selected: None,
-        woken: None,
-        held: Held::UNKNOWN,
-        elsewhere: None,
-        wait: None,
-    };
-}
-
-/// A pick as the waiting tasks see it.
-#[derive(Debug, Clone)]
-struct Picked {
-    task: TaskId,
-    class: PickClass,
-    /// Each candidate that was passed over, on every level.
-    others: Vec<(Candidate, PassedOver)>,
-    /// The class alone is known, not what the pick was between.
-    bare: bool,
-}
-
-#[derive(Debug, Clone)]
-struct CpuRecord {
-    current: TaskId,
-    waiting: Vec<TaskId>,
-    /// Since when it is marked for rescheduling, and whether lazily.
-    marked: Option<(Time, bool)>,
-    pick: Option<Picked>,
-    /// Groups whose quota is used up here.
-    throttled: Vec<u32>,
-    /// What it last decided about taking a task from another CPU.
-    idled: Option<(Time, Verdict)>,
-    /// Whether that is that it takes none at all: it is off line.
-    offline: bool,
-}
-
-impl CpuRecord {
-    const IDLE: Self = Self {
-        current: TaskId::IDLE,
-        waiting: Vec::new(),
-        marked: None,
-        pick: None,
-        throttled: Vec::new(),
-        idled: None,
-        offline: false,
-    };
-
-    fn is_free(&self) -> bool {
-        self.current == TaskId::IDLE && self.waiting.is_empty() && !self.offline
-    }
-}
 
 /// Attributes waiting time to causes. O(waiting tasks of a CPU) a decision; memory for each wait.
 ///
@@ -152,19 +41,19 @@ impl CpuRecord {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Attribution {
-    tasks: Vec<TaskRecord>,
-    cpus: Vec<CpuRecord>,
-    groups: TaskGroups,
+    pub(super) tasks: Vec<TaskRecord>,
+    pub(super) cpus: Vec<CpuRecord>,
+    pub(super) groups: TaskGroups,
     /// Real-time tasks are throttled; else the fair server runs in their place.
-    rt_throttling: bool,
+    pub(super) rt_throttling: bool,
     /// Fair tasks are marked for rescheduling lazily.
     lazy: bool,
     /// How many CPUs are free; kept where there are several.
-    free: usize,
+    pub(super) free: usize,
     waits: Waits,
     /// By task and by group, the number of the pick that passed it over and the place among its others.
-    passed: [Vec<(u64, usize)>; 2],
-    picks: u64,
+    pub(super) passed: [Vec<(u64, usize)>; 2],
+    pub(super) picks: u64,
 }
 
 impl Attribution {
@@ -248,82 +137,6 @@ impl Attribution {
         self.close(task, now);
         let behind = if verdict.cause.is_behind() { behind } else { TaskId::IDLE };
         self.tasks[task.index()].held = Held { verdict, behind, at: now };
-    }
-
-    fn throttled(&self, task: TaskId, cpu: CpuId) -> Option<Verdict> {
-        let throttled = &self.cpus[cpu.index()].throttled;
-        if throttled.is_empty() {
-            return None;
-        }
-        let group = self.groups.chain(task).find(|group| throttled.contains(group))?;
-        Some(Verdict::of(Cause::Quota(group)))
-    }
-
-    /// What keeps a task that the pick on a CPU did not choose.
-    fn passed_over(&self, task: TaskId, cpu: CpuId) -> Option<Verdict> {
-        let pick = self.cpus[cpu.index()].pick.as_ref()?;
-        if let Some(quota) = self.throttled(task, cpu) {
-            return Some(quota);
-        }
-        let class = self.tasks[task.index()].class;
-        let cause = match (pick.class, class) {
-            (PickClass::Stop, _) => Cause::Stopper,
-            (PickClass::Custom, Class::Unknown | Class::Fair) => Cause::Custom,
-            (PickClass::Deadline, Class::Deadline) => Cause::EarlierDeadline,
-            (PickClass::Deadline, _) => Cause::DeadlineAbove,
-            (_, Class::Deadline) => Cause::DeadlineThrottled,
-            (PickClass::Realtime(running), Class::Realtime(waiting)) if running == waiting => Cause::RealtimePeer,
-            (PickClass::Realtime(running), Class::Realtime(waiting)) => {
-                let margin = u64::from(running.saturating_sub(waiting));
-                return Some(Verdict { margin, ..Verdict::of(Cause::RealtimeAbove) });
-            }
-            (PickClass::Realtime(_), _) => Cause::RealtimeAbove,
-            (PickClass::Fair | PickClass::Custom | PickClass::Idle, Class::Realtime(_)) => {
-                if self.rt_throttling {
-                    Cause::RealtimeThrottled
-                } else {
-                    Cause::FairServer
-                }
-            }
-            (PickClass::Fair, _) if pick.bare => Cause::Unknown,
-            (PickClass::Fair, _) => {
-                return self.passed_in_fair(task, &pick.others).or_else(|| self.off_the_queue(cpu, &pick.others));
-            }
-            (PickClass::Idle, _) => return None,
-        };
-        Some(Verdict::of(cause))
-    }
-
-    /// What keeps a task that begins to wait on a CPU without a decision about it: that a task of a class above the fair one runs there.
-    fn below_current(&self, task: TaskId, cpu: CpuId) -> Option<Verdict> {
-        let queue = &self.cpus[cpu.index()];
-        let above = |class| matches!(class, PickClass::Stop | PickClass::Deadline | PickClass::Realtime(_));
-        queue.pick.as_ref().filter(|pick| pick.task == queue.current && above(pick.class))?;
-        let fair = matches!(self.tasks[task.index()].class, Class::Unknown | Class::Fair);
-        fair.then(|| self.passed_over(task, cpu)).flatten()
-    }
-
-    /// What the last pick of the fair class said of a task, or of a group it is in.
-    fn passed_in_fair(&self, task: TaskId, others: &[(Candidate, PassedOver)]) -> Option<Verdict> {
-        let [tasks, groups] = &self.passed;
-        let place = |table: &[(u64, usize)], index: usize, wanted: Candidate| {
-            let (pick, place) = table.get(index).copied()?;
-            // The marks are the last pick's; one of before is looked up.
-            let found = others.get(place).filter(|_| pick == self.picks).filter(|(candidate, _)| *candidate == wanted);
-            found.or_else(|| others.iter().find(|(candidate, _)| *candidate == wanted))
-        };
-        let of_task = place(tasks, task.index(), Candidate::Task(task));
-        let found = of_task.or_else(|| {
-            self.groups.chain(task).find_map(|group| place(groups, group as usize, Candidate::Group(group)))
-        });
-        found.map(|(_, why)| Verdict::of_pick(*why))
-    }
-
-    /// What keeps a task that no level of a pick shows, where no group was passed over that it may be in: it is in a throttled one.
-    fn off_the_queue(&self, cpu: CpuId, others: &[(Candidate, PassedOver)]) -> Option<Verdict> {
-        let group = self.cpus[cpu.index()].throttled.last()?;
-        let passed = others.iter().any(|(other, _)| matches!(other, Candidate::Group(_)));
-        (!passed).then_some(Verdict::of(Cause::Quota(*group)))
     }
 
     fn mark_passed(&mut self, others: &[(Candidate, PassedOver)]) {
@@ -434,24 +247,6 @@ impl Attribution {
         marked.1 &= lazily;
     }
 
-    /// Why a woken task of another class, or of a throttled group, does not preempt.
-    fn by_class(&self, cpu: CpuId, woken: TaskId, by: WakeupRule) -> Verdict {
-        if by == WakeupRule::Throttled {
-            let group = self.groups.chain(woken).next().unwrap_or(0);
-            return self.throttled(woken, cpu).unwrap_or(Verdict::of(Cause::Quota(group)));
-        }
-        let record = &self.cpus[cpu.index()];
-        let class = record.pick.as_ref().filter(|pick| pick.task == record.current).map(|pick| pick.class);
-        Verdict::of(match class {
-            Some(PickClass::Stop) => Cause::Stopper,
-            Some(PickClass::Deadline) => Cause::DeadlineAbove,
-            Some(PickClass::Custom) => Cause::Custom,
-            Some(PickClass::Realtime(_)) => Cause::RealtimeAbove,
-            _ if by == WakeupRule::LowerClass => Cause::HigherClass,
-            _ => Cause::Unknown,
-        })
-    }
-
     fn throttle(&mut self, cpu: CpuId, group: u32, now: Time) {
         self.cpus[cpu.index()].throttled.push(group);
         let waiting = mem::take(&mut self.cpus[cpu.index()].waiting);
@@ -533,27 +328,6 @@ impl Attribution {
             self.close(task, now);
             self.tasks[task.index()].elsewhere = elsewhere;
         }
-    }
-
-    fn elsewhere(&self, task: TaskId) -> Option<Verdict> {
-        let record = &self.tasks[task.index()];
-        let wait = record.wait.as_ref()?;
-        let alone = self.free == 0 || self.cpus.len() < 2 || record.selected == Some(SelectRule::OnlyOne);
-        if alone || self.cpus[record.cpu.index()].current == TaskId::IDLE {
-            return None;
-        }
-        let may_run = |cpu: usize| record.allowed.is_empty() || record.allowed.contains(&(cpu as u32));
-        let free = (0..self.cpus.len()).filter(|cpu| self.cpus[*cpu].is_free() && may_run(*cpu));
-        let decided = free.map(|cpu| self.cpus[cpu].idled.filter(|(time, _)| *time >= wait.began));
-        let last = decided.reduce(|one, other| match (one, other) {
-            (Some(one), Some(other)) => Some(if other.0 > one.0 { other } else { one }),
-            (one, other) => one.or(other),
-        })?;
-        Some(match (last, wait.kind, record.selected) {
-            (Some((_, verdict)), ..) => verdict,
-            (None, WaitKind::Woken | WaitKind::New, Some(by)) => Verdict::of_selection(by),
-            (None, ..) => Verdict::of(Cause::AwaitingBalance),
-        })
     }
 
     /// What a CPU decided about taking a task from another one.

@@ -13,8 +13,10 @@
 
 mod cause;
 mod fold;
+mod records;
 mod summary;
 mod task_groups;
+mod verdicts;
 mod waits;
 
 pub use cause::Cause;
