@@ -276,10 +276,11 @@ def behind() -> None:
             tell("bound", "none", shares=shares(pids, 6.0))
         with running([*processes((8, 0), cpu=0), *processes((1, 0))]) as [_, alone]:
             before = cpu_time(alone)
-            time.sleep(3)
-            tell("alone", "none", shares=[(cpu_time(alone) - before) / 3e9])
+            time.sleep(6)
+            tell("alone", "none", shares=[(cpu_time(alone) - before) / 6e9])
             with running(processes((1, 0), cpu=1)) as [late]:
-                tell("shared", "none", shares=shares([alone, late], 2.0))
+                for _ in range(3):
+                    tell("shared", "none", shares=shares([alone, late], 2.0))
         held = loader.poll() is None
     tell("behind", "none", held=held)
     with scheduling("pfs", "--watchdog=4s") as loader:
