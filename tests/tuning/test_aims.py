@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from schedlab import Machine, Scheduler, tuning
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli.main import invoke
-from schedlab.experiment import campaign, sequential_experiment
+from schedlab.experiment import campaign, execution, sequential_experiment
 from schedlab.experiment.group_sequential import Judged, Protocol
 from schedlab.experiment.sequential_experiment import LimitedQuestion, Question
 from schedlab.experiment.settings import Setting
@@ -22,7 +23,7 @@ from schedlab.programs import subject
 from schedlab.programs.command import Command
 from schedlab.report.tuning_result import trade
 from schedlab.store import Store
-from schedlab.targets.target import Simulated
+from schedlab.targets.target import Host, Simulated
 from schedlab.tuning.aims import Aim, Aims, Floor, Part
 
 Capture = pytest.CaptureFixture[str]
@@ -216,6 +217,48 @@ def test_a_metric_that_a_place_has_not_is_said_at_once() -> None:
         )
     # One run of each setting, and none of the blocks that would answer nothing.
     assert one.runs == 2
+
+
+@pytest.mark.parametrize("moving", ["p99", "throughput"])
+@pytest.mark.parametrize("keep", [[], ["throughput>=-2%"]])
+def test_a_baseline_that_differs_from_itself_in_any_aim_or_floor_certifies_nothing(
+    moving: str, keep: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Unsteady(Trading):
+        """A service of which one metric is 5 % higher whenever the baseline runs again."""
+
+        def measure(self, target: object, under: Conditions) -> Measured:
+            values = dict(super().measure(target, under).values)
+            values[moving] *= 1.05 if again else 1.0
+            return Measured(values, {})
+
+    again = False
+    stored = execution.stored
+
+    def told(name: str, *given: Any, **options: Any) -> Any:
+        arm = stored(name, *given, **options)
+
+        def run(block: int, place: int) -> Any:
+            nonlocal again
+            again = name.startswith("A/A: again")
+            return arm(block, place)
+
+        return run
+
+    monkeypatch.setattr(execution, "stored", told)
+    one = Unsteady(noise=0.002)
+    metrics = ["p99"] if keep else ["p99", "throughput"]
+    batch = Setting({"policy": "batch"})
+    subjects = [(one.name, one)]
+    result = tuning.certify(batch, subjects, Host(), metrics=metrics, keep=keep)
+    # 5 % against a scatter of 0.3 % of a pair: certain in the 12 blocks of the check.
+    assert result.suspicious == [f"{moving}: service on host | default"]
+    other = "throughput" if moving == "p99" else "p99"
+    assert result.checks[f"{other}: service on host | default"].verdict is not Verdict.WORSE
+    judged_by = tuning.parse_aims(subjects, metrics, keep)
+    assert not tuning.certified([result], batch, judged_by)
+    # Nothing else stands against it: p99 is 31 % lower, and throughput has a verdict.
+    assert tuning.certified([replace(result, checks={})], batch, judged_by)
 
 
 def test_an_export_is_refused_where_the_gain_did_not_last(

@@ -177,7 +177,8 @@ class Result:
         id: in the store.
         plan: as plain data, see `Plan.as_data`.
         settled: runs, answers and failures.
-        checks: by baseline, what comparing it with itself came to; empty where nothing is measured.
+        checks: by baseline, what comparing it with itself came to by the metric that decides; by
+            ``METRIC: BASELINE`` where several decide. Empty where nothing is measured.
         stored: runs that were there before.
         state: as in the store.
         notes: what a reader has to know before relying on it: what the runs' outcomes note, and
@@ -327,7 +328,6 @@ def _settle(  # noqa: PLR0917 - all of them differ in kind
     progress: Callable[[Progress], None] | None,
     state: str = "done",
 ) -> Result:
-    first = {group: metrics[0] for group, metrics in data["metrics"].items()}
     group_of = {cell["name"]: cell["group"] for cell in data["cells"]}
     band = data["band"]
     protocol = Protocol(tuple(data["looks"]), band, data["confidence"])
@@ -341,16 +341,17 @@ def _settle(  # noqa: PLR0917 - all of them differ in kind
         )
 
     each, to_do = 2 * AA_BLOCKS, len(arms) * protocol.looks[0]
-    checks = {
-        name: check_against_itself(
+    checks: dict[str, Judged] = {}
+    for place, (name, pair) in enumerate(doubles.items()):
+        found = check_against_itself(
             pair,
-            first[group_of[name]]["name"],
+            _deciding(data["metrics"][group_of[name]]),
             band=band,
             seed=data["seed"],
             progress=told(place * each, (len(doubles) - place - 1) * each + to_do),
         )
-        for place, (name, pair) in enumerate(doubles.items())
-    }
+        several = len(found) > 1
+        checks |= {f"{one}: {name}" if several else name: judged for one, judged in found.items()}
     settled = settle(
         arms, _questions(data), protocol, seed=data["seed"], progress=told(len(doubles) * each, 0)
     )
@@ -389,6 +390,11 @@ def merged(notes: Sequence[str]) -> list[str]:
         said = "once" if most[cost] == 1 else f"up to {most[cost]} times"
         kept[cost] = f"{cost}: a run needed it {said} and counted it as nothing"
     return list(kept.values())
+
+
+def _deciding(metrics: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the metrics of a group that decide, see `Asked.as_data`."""
+    return [one["name"] for place, one in enumerate(metrics) if one.get("decides", place == 0)]
 
 
 def _questions(data: Mapping[str, Any]) -> list[Question]:

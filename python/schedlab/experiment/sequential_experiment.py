@@ -197,32 +197,34 @@ def settle(
 
 def check_against_itself(
     arms: tuple[Arm, Arm],
-    metric: str,
+    metrics: Sequence[str],
     *,
     blocks: int = AA_BLOCKS,
     band: float = 0.01,
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
-) -> Judged:
+) -> dict[str, Judged]:
     """Compare an arm with itself (an A/A check); it is given under two names.
 
     Whatever difference it finds comes from the way things are measured: with a confidence of 99 %
-    it finds one by chance once in a hundred times.
+    it finds one by chance in one check of a hundred, whatever the number of metrics.
+
+    Returns:
+        What each metric came to, in the order given.
 
     Raises:
         Unsettled: on KeyboardInterrupt.
         RunError: the arm failed.
     """
     again = "the same again"
-    question = Question("once", again, metric)
     settled = settle(
         {"once": arms[0], again: arms[1]},
-        [question],
+        [Question("once", again, metric) for metric in metrics],
         Protocol((blocks,), band, _AA_CONFIDENCE),
         seed=seed,
         progress=progress,
     )
-    return settled.answers[0].judged
+    return {answer.question.metric: answer.judged for answer in settled.answers}
 
 
 class _Course:
