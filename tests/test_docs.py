@@ -167,6 +167,8 @@ ELSEWHERE = {
     "schedlab kernels get": "fetches a kernel: tests/vm/test_kernels.py",
     "schedlab ext": "needs root: tests/ext",
     "schedlab report 3f9a": "is about a stored experiment: tests/report",
+    "schedlab verify 3f9a": "is about a stored experiment: tests/tuning/test_verification.py",
+    "--verify vm:": "boots a kernel: tests/vm",
     "schedlab report out/": "is about a study's result: tests/studies",
     "schedlab run control.json": "is about the file above: tests/test_examples.py",
     "schedlab infer trace.txt.gz": "is about a recording of the reader's",
@@ -235,10 +237,12 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_COMMANDS, ids=lambda page: page.stem)
-@pytest.mark.usefixtures("elsewhere")
 def test_commands_of_a_page_run_in_their_order(
-    page: Path, capsys: pytest.CaptureFixture[str]
+    page: Path, elsewhere: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    declared = [one.text for one in BLOCKS if one.page == page and one.kind == "toml"]
+    if declared:
+        (elsewhere / "schedlab.toml").write_text("\n".join(declared), encoding="utf-8")
     for line in (line for of, line in RUN if of == page):
         if line.startswith("grep "):
             done = subprocess.run(shlex.split(line), capture_output=True, text=True, check=False)

@@ -251,6 +251,39 @@ OUTPUTS = (
         before=(f"tune {_SMALL} --knobs base_slice=1ms..10ms --by random --executions 5",),
     ),
     Output(
+        "verify",
+        "verify, and report ID of a session",
+        "A certified setting, the condition under which it was certified, and each session since.",
+        (
+            "verify {id}",
+            "verify {id} --later --load concurrency=4,16",
+            "verify {id} --later --load concurrency=32 --blocks 2",
+        ),
+        (
+            ".setting",
+            ".certified.load",
+            ".sessions[].conditions[].load",
+            ".sessions[].failures",
+            ".sessions[].disturbed",
+        ),
+        admitted={
+            f"{place}{path}": kind
+            for place in (".certified", ".sessions[].conditions[]")
+            for path, kind in (
+                (".circumstances", "null"),
+                (".circumstances.boots[]", "string"),
+                (".circumstances.load_average", "array"),
+                (".answers[].change", "null"),
+                (".answers[].interval", "null"),
+            )
+        },
+        before=(
+            "tune http:servers=8,concurrency=32,duration=500ms --metric p99 --metric throughput "
+            "--keep throughput>=-2% --policy other,batch --knobs base_slice=100us..20ms "
+            "--kernel 6.12 --cpus 2 --costs reference --executions 24",
+        ),
+    ),
+    Output(
         "report-page",
         "report SUMMARY",
         "Where the report of a demo or a study was written, and its answers.",

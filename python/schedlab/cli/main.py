@@ -45,6 +45,7 @@ from schedlab.cli import (
     sweep,
     tune,
     validate,
+    verify,
     why,
     workload,
 )
@@ -107,6 +108,7 @@ for command in (
     compare,
     sweep,
     tune,
+    verify,
     validate,
     calibrate,
     replay,

@@ -19,8 +19,8 @@ PANELS = {
     "Where it runs": "--on --cpus --clock --workers",
     "What is simulated": "--kernel --hz --topology --speed --costs --weights --rule --group "
     "--session",
-    "Comparison": "--against --build --fail-if --verify --points --blocks --band "
-    "--check/--no-check",
+    "Comparison": "--later --load --boots --against --build --fail-if --verify --points --blocks "
+    "--band --check/--no-check",
     "Runs kept": "--store --afresh",
     "Output": "--export --uncertified --trace --reasons --all --json",
 }

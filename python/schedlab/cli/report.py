@@ -13,11 +13,12 @@ from schedlab.boundary.files import read_text, write_text
 from schedlab.cli import comparison, options
 from schedlab.experiment import campaign
 from schedlab.live import put_beside
-from schedlab.report import answers, document, experiments, tuning_result
+from schedlab.report import answers, document, experiments, tuning_result, verification
 from schedlab.report.terminal import emit_json, note, say, show
 from schedlab.report.words import merit
 from schedlab.store import Store, StoredExperiment
 from schedlab.store.store import default_path
+from schedlab.tuning import verification as tuning_verification
 
 _DEMO = Path("out/demo/summary.json")
 
@@ -100,8 +101,19 @@ def _experiment(identity: str, file: Path | None, output: Path | None, *, json: 
             return
         if stored.kind == "tune":
             _tuned(stored, store, json=json)
+        elif stored.kind == "verify":
+            _verified(stored, store, json=json)
         else:
             comparison.tell_result(campaign.recall(stored, store), json=json, remarks=False)
+
+
+def _verified(stored: StoredExperiment, store: Store, *, json: bool) -> None:
+    of, session = tuning_verification.of_session(stored, store)
+    first = tuning_verification.certification(of, store)
+    if json:
+        emit_json(verification.plain(of, first, [session]))
+    else:
+        verification.describe(of, first, [session])
 
 
 def _plain(output: Path | None) -> bool:
@@ -114,6 +126,10 @@ def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
     if json:
         compared = [comparison.plain(result) for result in results]
         told = {"experiment": stored.id, "state": stored.state, **(stored.result or {})}
+        sessions = tuning_verification.of_tuning(stored, store)
+        told["later"] = [
+            {"setting": dict(of.setting.values), **session.as_data()} for of, session in sessions
+        ]
         emit_json({**told, "comparisons": compared})
         return
     outcome = stored.result
@@ -130,6 +146,8 @@ def _tuned(stored: StoredExperiment, store: Store, *, json: bool) -> None:
     if outcome is not None and results and len(outcome.get("aims", ())) > 1:
         for sentence in tuning_result.conclusion(outcome):
             say(sentence)
+    for sentence in verification.later(stored, store):
+        say(sentence)
     if outcome is not None and not results:
         say("no fresh runs certify it")
     say()

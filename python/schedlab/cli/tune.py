@@ -9,8 +9,8 @@ import typer
 
 from schedlab import tuning
 from schedlab.boundary.errors import InputError
-from schedlab.cli import aim_options, comparison, options
-from schedlab.cli.tune_outcome import Verified, plain, write
+from schedlab.cli import aim_options, comparison, options, setting_file, tune_outcome
+from schedlab.cli.tune_outcome import Verified
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
 from schedlab.report.terminal import emit_json, note, running, say
@@ -19,7 +19,6 @@ from schedlab.report.words import merit
 from schedlab.store import Store
 from schedlab.targets.target import Simulated, Target, label
 from schedlab.targets.workers import opened
-from schedlab.tuning.export_formats import FILES
 from schedlab.tuning.result import summary
 from schedlab.tuning.searches import DRAWS_NOTHING
 
@@ -176,18 +175,8 @@ def command(
     timeout: comparison.Timeout = "60s",
     store: comparison.File = None,
     afresh: comparison.Afresh = False,
-    exported: Annotated[
-        str | None,
-        typer.Option(
-            "--export", metavar="KIND[:FILE]", help=f"Write the winner: {', '.join(FILES)}."
-        ),
-    ] = None,
-    uncertified: Annotated[
-        bool,
-        typer.Option(
-            "--uncertified", help="Let --export write a winner without the verdict better."
-        ),
-    ] = False,
+    exported: setting_file.Export = None,
+    uncertified: setting_file.Uncertified = False,
     json: options.Json = False,
 ) -> None:
     """Search for the setting that serves workloads, programs or a command best.
@@ -221,7 +210,7 @@ def command(
     if by is not None and by.value in DRAWS_NOTHING and seeds > 1:
         raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
     _check_real(target, on, seeds=seeds, workers=workers)
-    file = _export_file(exported)
+    file = setting_file.wanted(exported)
     where = _verified_on(verify, target)
     _check_export(file, where, uncertified=uncertified)
     if file is not None and label(target) != target.release:
@@ -294,6 +283,7 @@ def command(
             results = tuple(map(compared, where, protocols)) if settings else ()
             outcome = Verified(found, tuple(settings), results)
             kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
+            conditions = tune_outcome.conditions(found, outcome, kept) if file is not None else []
         except tuning.Stopped as stop:
             note(f"{stop.done} runs are kept in {kept.path}: the same command continues from there")
             raise
@@ -301,7 +291,7 @@ def command(
             note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
     if json:
-        emit_json(plain(found, outcome))
+        emit_json(tune_outcome.plain(found, outcome))
     else:
         describe_tuning(found, bool(outcome.results))
         for result in outcome.results:
@@ -310,7 +300,9 @@ def command(
         for sentence in [*outcome.sentences(), *outcome.conclusion()]:
             say(sentence)
     if file is not None:
-        write(file, target, what, outcome, uncertified=uncertified)
+        tune_outcome.write(
+            file, target, what, outcome, uncertified=uncertified, conditions=conditions
+        )
 
 
 def _check_real(target: Target, on: str, *, seeds: int, workers: str | None) -> None:
@@ -372,15 +364,3 @@ def _verified_on(verify: str | None, target: Target) -> list[Target]:
 
 def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-def _export_file(text: str | None) -> tuple[str, Path] | None:
-    """Read ``kind:file``, and refuse a file that could not be written after hours of search."""
-    if text is None:
-        return None
-    kind, _, name = text.partition(":")
-    if kind not in FILES:
-        raise InputError(f"--export is '{text}'; allowed: {', '.join(FILES)}, each with :FILE")
-    path = Path(name or FILES[kind])
-    options.output(path)
-    return kind, path

@@ -7,16 +7,18 @@ from typing import Any
 
 from schedlab import tuning
 from schedlab.boundary.errors import RunError
-from schedlab.boundary.files import write_text
-from schedlab.cli import comparison
+from schedlab.cli import comparison, setting_file
 from schedlab.experiment import campaign
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Subject
 from schedlab.programs.command import Command
 from schedlab.report import answers, tuning_result
+from schedlab.report import verification as verification_words
 from schedlab.report.terminal import note
 from schedlab.report.tuning_result import family, trade
+from schedlab.store import Store
 from schedlab.targets.target import Target
+from schedlab.tuning import verification
 from schedlab.tuning.result import summary
 
 
@@ -94,13 +96,22 @@ def write(
     outcome: Verified,
     *,
     uncertified: bool,
+    conditions: Sequence[str],
 ) -> None:
     """Write the setting that is recommended to a file, or what the search found best.
+
+    Args:
+        file: the format and the file.
+        target: where it was searched.
+        what: what it was tuned for.
+        outcome: what it came to.
+        uncertified: write also what is not certified.
+        conditions: under what it was certified, and what it came to since.
 
     Raises:
         RunError: it is not certified, and nothing says that it is to be written all the same.
     """
-    kind, path = file
+    path = file[1]
     recommended = outcome.recommended
     best = outcome.found.best if recommended is None else recommended.setting
     if not best.values:
@@ -115,21 +126,26 @@ def write(
     words = subject.words if isinstance(subject, Command) else ()
     told = "; ".join(name for name, _ in what)
     said = [text for one in outcome.results for text in answers.sentences(one, best)]
-    made = tuning.export(
-        kind,
+    setting_file.write(
+        file,
         best,
         target.release,
         target.cpus,
         command=words,
         why="; ".join([f"for {told}", *said]),
         certified=outcome.certified,
+        conditions=conditions,
     )
-    write_text(path, made.text)
-    for sentence in made.left_out:
-        note(sentence)
-    note(f"written to {path}; the system looks for it in {made.place}")
+
+
+def conditions(found: tuning.Tuning, outcome: Verified, store: Store) -> list[str]:
+    """Return under what the recommended setting was certified, and what it came to since."""
     if not outcome.certified:
-        note(f"{best} is not certified, as the file says")
+        return []
+    of = verification.find(found.id, store)
+    return verification_words.conditions(
+        of, verification.certification(of, store), verification.sessions(of, store)
+    )
 
 
 def plain(found: tuning.Tuning, outcome: Verified) -> dict[str, Any]:

@@ -8,7 +8,7 @@ that computed it the first time.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from schedlab.boundary.errors import InputError, RunError, StorageError
 from schedlab.experiment import execution, stats
@@ -32,7 +32,8 @@ from schedlab.model import check_seed
 from schedlab.store import Store, StoredExperiment
 from schedlab.targets.target import Target, place_label
 
-Kind = Literal["compare", "sweep"]
+Kind = Literal["compare", "sweep", "verify"]
+"""What is compared: settings with the first, each with what is set, one again as it was before."""
 
 _AGAIN = "A/A: "
 
@@ -62,13 +63,14 @@ class Plan:
     """What is to be run and asked.
 
     Attributes:
-        kind: ``compare`` or ``sweep``.
+        kind: see `Kind`.
         cells: the arms; in each group the first is the baseline.
         metrics: by group, what is asked about, the one that decides first.
         protocol: how it is judged.
         seed: of orders and runs; block b of a simulation has seed + b.
         timeout: seconds a run may take.
         check: whether each baseline on a real target is first compared with itself.
+        purpose: what else determines it, by name: what an experiment of that kind is for.
     """
 
     kind: Kind
@@ -78,6 +80,7 @@ class Plan:
     seed: int = 1
     timeout: float = 60.0
     check: bool = True
+    purpose: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def groups(self) -> list[str]:
@@ -109,6 +112,7 @@ class Plan:
             "confidence": self.protocol.confidence,
             "seed": self.seed,
             "timeout": self.timeout,
+            **self.purpose,
         }
 
 
@@ -127,7 +131,7 @@ def plan(
     """Return the plan of every subject under every setting in every place.
 
     Args:
-        kind: ``compare`` or ``sweep``.
+        kind: see `Kind`.
         subjects: what is run, each with a name for tables.
         settings: how; the first is what the others are compared with.
         targets: where.
@@ -299,7 +303,7 @@ def recall(stored: StoredExperiment, store: Store) -> Result:
     Raises:
         InputError: it is not a comparison or a sweep.
     """
-    if stored.kind not in ("compare", "sweep"):
+    if stored.kind not in get_args(Kind):
         raise InputError(f"experiment {stored.id} is a {stored.kind}, not a comparison or a sweep")
     known = store.values(stored.id)
     failed = store.failures(stored.id)
@@ -447,6 +451,17 @@ def _live(
     if prefix:
         return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")
     return arm(cell.name)
+
+
+def arm_of(stored: str) -> str:
+    """Return the arm that a run is of, also where it was compared with itself.
+
+    >>> arm_of("A/A: again: pipe on host | default")
+    'pipe on host | default'
+    """
+    if not stored.startswith(_AGAIN):
+        return stored
+    return stored.removeprefix(_AGAIN).partition(": ")[2]
 
 
 def _recalled(

@@ -116,7 +116,7 @@ class Workload:
         if text.endswith(".json") or "/" in text:
             return cls._from_file(Path(text))
         check_text(text, "workload")
-        return cls._from_json(_core.workload(text))
+        return cls.from_json(_core.workload(text))
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -173,7 +173,20 @@ class Workload:
         return _core.export_workload(self.json)
 
     @classmethod
-    def _from_json(cls, text: str, where: str = "") -> Self:
+    def from_json(cls, text: str, where: str = "") -> Self:
+        """Read a workload as `json` has it.
+
+        Args:
+            text: the JSON text.
+            where: what an error begins with.
+
+        Raises:
+            InputError: it is none, or cannot run as written.
+
+        >>> one = Workload.parse("pipe")
+        >>> Workload.from_json(one.json) == one
+        True
+        """
         try:
             name, checked = _core.check_workload(text)
         except InputError as error:

@@ -8,11 +8,15 @@ from typing import Any
 
 from schedlab import _core
 from schedlab.experiment import campaign, stats
+from schedlab.experiment.settings import TASK_SETTINGS, Setting
 from schedlab.model import quantity
-from schedlab.report import answers, tuning_result
+from schedlab.report import answers, tuning_result, verification
 from schedlab.report.words import interval_words, merit, percent
 from schedlab.store import Store, StoredExperiment
+from schedlab.tuning import verification as tuning_verification
 from schedlab.tuning.aims import Aims
+from schedlab.tuning.conditions import Finding
+from schedlab.tuning.verification import Certified, Session
 
 _SIMULATION = ("kernel", "cpus", "hz", "costs", "topology", "speed", "weights", "group", "session")
 """Options that mean nothing on a real kernel."""
@@ -64,9 +68,18 @@ def document(stored: StoredExperiment, store: Store) -> Document:
     """
     results = comparisons(stored, store)
     if stored.kind == "tune":
-        sentences = _tuned_sentences(stored, results)
+        sentences = [
+            *_tuned_sentences(stored, results),
+            *_capital(verification.later(stored, store)),
+        ]
         tables = [*_tables(results), *_gains(stored)]
         why, words = _after_tuning(stored, results)
+    elif stored.kind == "verify":
+        of, session = tuning_verification.of_session(stored, store)
+        sentences = _capital(verification.sentences(of, session))
+        rows = [verification.row(of, one) for one in session.conditions]
+        tables = [Table("Conditions", verification.COLUMNS, rows), *_tables(results)]
+        why, words = _after_verifying(stored, results[0], of, session)
     else:
         sentences = answers.sentences(results[0]) or ["No question has an answer yet."]
         tables = _tables(results)
@@ -184,11 +197,16 @@ def _tuned_sentences(stored: StoredExperiment, results: Sequence[campaign.Result
         # The recommendation is the answer: it comes first.
         *told, advice = tuning_result.conclusion(outcome)
         found = [advice, *found, *told]
-    return [f"{text[0].upper()}{text[1:]}" if text.startswith(_OWN) else text for text in found]
+    return _capital(found)
 
 
-_OWN = ("recommended:", "certified:", "not certified:", "all ")
-"""Beginnings of sentences of `tuning_result.conclusion`."""
+_OWN = ("recommended:", "certified:", "not certified:", "all ", "later:", *Finding)
+"""Beginnings of sentences of `tuning_result.conclusion` and `verification.sentences`."""
+
+
+def _capital(sentences: Sequence[str]) -> list[str]:
+    """Return sentences that begin with a capital, if it is no name that they begin with."""
+    return [f"{one[0].upper()}{one[1:]}" if one.startswith(_OWN) else one for one in sentences]
 
 
 def setting_text(values: Mapping[str, str]) -> str:
@@ -262,8 +280,8 @@ def _after_tuning(
     elif outcome.get("certified") and _simulated(results[-1]):
         why, option = "This is a simulation: verify it on the running kernel.", ("--verify", "host")
     elif outcome.get("certified"):
-        of_tasks = {"policy", "slice", "nice"} & set(outcome.get("recommended") or outcome["best"])
-        why, option = "Make it permanent.", ("--export", "systemd" if of_tasks else "tuned")
+        best = Setting(outcome.get("recommended") or outcome["best"])
+        why, option = "Make it permanent.", ("--export", export_kind(best))
     elif _undecided(results[-1]):
         more = 2 * results[-1].plan["looks"][-1]
         why, option = "Fresh runs do not decide: more of them may.", ("--blocks", more)
@@ -273,6 +291,39 @@ def _after_tuning(
     if value is None:
         return why, without_option(words, name)
     return why, with_option(words, name, str(value))
+
+
+def _after_verifying(
+    stored: StoredExperiment,
+    result: campaign.Result,
+    of: Certified,
+    session: Session,
+) -> tuple[str, list[str]]:
+    """Return why a command is the next one, and its words."""
+    if stored.state != "done":
+        return "It did not end: the same command continues where it stopped.", list(stored.command)
+    if _undecided(result):
+        blocks = str(2 * stored.plan["looks"][-1])
+        return "Not every question has an answer: more blocks may give one.", with_option(
+            list(stored.command), "--blocks", blocks
+        )
+    if session.holds == len(session.conditions):
+        return "Make it permanent, with its conditions.", [
+            "verify",
+            of.tuning.id[:8],
+            "--export",
+            export_kind(of.setting),
+        ]
+    return _all_runs(stored)
+
+
+def export_kind(setting: Setting) -> str:
+    """Return the format that has a word for what a setting sets.
+
+    >>> export_kind(Setting({"policy": "batch"})), export_kind(Setting({"latency": "9ms"}))
+    ('systemd', 'tuned')
+    """
+    return "systemd" if set(TASK_SETTINGS) & set(setting.values) else "tuned"
 
 
 def _simulated(result: campaign.Result) -> bool:

@@ -90,7 +90,7 @@ class StoredExperiment:
 
     Attributes:
         id: sixteen hexadecimal digits.
-        kind: ``compare``, ``sweep`` or ``tune``.
+        kind: ``compare``, ``sweep``, ``verify`` or ``tune``.
         title: for people.
         plan: arms, questions, protocol, seed.
         session: from 1.
@@ -175,7 +175,7 @@ class Store:
         """Begin an experiment, or go on with the one of the same plan, and return its id.
 
         Args:
-            kind: ``compare``, ``sweep`` or ``tune``.
+            kind: ``compare``, ``sweep``, ``verify`` or ``tune``.
             title: for people.
             plan: what determines it; the same plan is the same experiment.
             command: the words that started it.
@@ -394,6 +394,23 @@ class Store:
                 )
                 for row in rows
             ]
+
+    def circumstances(
+        self, experiment: str
+    ) -> list[tuple[str, str, float | None, Mapping[str, Any]]]:
+        """Return arm, begin, load average and place of each run of an experiment, as they were run.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        with failures(self.path), self._reading():
+            rows = self._connection.execute(
+                "SELECT arm, begun, load, facts FROM run JOIN place ON place.id = run.place"
+                " WHERE experiment = ? ORDER BY run.id",
+                (experiment,),
+            ).fetchall()
+            places = {facts: json.loads(facts) for *_, facts in rows}
+            return [(arm, begun, load, places[facts]) for arm, begun, load, facts in rows]
 
     def _reading(self) -> AbstractContextManager[None]:
         return reading(f"store '{self.path}' is damaged")

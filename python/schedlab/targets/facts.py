@@ -100,6 +100,18 @@ def facts() -> Facts:
     )
 
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Where a kernel says which of its boots it is in."""
+
+
+def boot() -> str | None:
+    """Return the identifier of this boot; None where the kernel does not tell it."""
+    try:
+        return BOOT_ID.read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
 def _booted(release: str) -> dict[str, str]:
     try:
         return booted_by(Path("/proc/cmdline").read_text(encoding="utf-8"), release)

@@ -1,17 +1,19 @@
 """What every place to run offers: `Target`, and the two that need nothing but this machine."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from schedlab.boundary.errors import InputError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Scheduler, Workload
+from schedlab.model.calibration_file import Costs
 from schedlab.model.outcome import Outcome
 from schedlab.processes import processes
 from schedlab.targets import ext, host
-from schedlab.targets.facts import facts
+from schedlab.targets.facts import boot, facts
 from schedlab.targets.program_start import starting
 
 
@@ -109,6 +111,33 @@ class Simulated:
             "costs": self.machine.costs.name,
         }
 
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Return the place that `facts` told of.
+
+        Raises:
+            InputError: this schedlab knows no such scheduler or machine.
+
+        >>> target = Simulated(Scheduler("6.1", latency="20ms"), Machine(2, "reference"))
+        >>> Simulated.from_facts(target.facts()) == target
+        True
+        """
+        rules, machine = json.loads(facts["scheduler"]), json.loads(facts["machine"])
+        costs = Costs.from_times(facts["costs"], machine["costs"], machine.get("devices"))
+        options = {name: rules[name] for name in ("weights", "rules") if name in rules}
+        found = cls(
+            Scheduler(rules["release"], hz=rules["hz"], knobs=rules["knobs"], **options),
+            Machine(
+                machine["cpus"], costs, machine.get("topology", "smt=1"), machine.get("speed", "")
+            ),
+        )
+        if found.facts() != facts:
+            raise InputError(
+                f"{found.machine} with the rules of {found.scheduler.label} cannot be simulated as "
+                "it was: another schedlab wrote it"
+            )
+        return found
+
     def run(
         self,
         workload: Workload,
@@ -169,8 +198,8 @@ class Host:
         return facts().cpus
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what this machine is."""
-        return asdict(facts())
+        """Return what this machine is, and which of its boots it is in (``boot``)."""
+        return {"boot": boot(), **asdict(facts())}
 
     def run(
         self,

@@ -17,7 +17,7 @@ from schedlab.processes.capture import pattern
 from schedlab.processes.disturbance import Watch
 from schedlab.processes.processes import Completed
 from schedlab.targets import vm
-from schedlab.targets.facts import facts
+from schedlab.targets.facts import BOOT_ID, facts
 from schedlab.vm import Guest, find_kernel, shares
 from schedlab.vm import knobs as guest_knobs
 from schedlab.vm.accelerator import choose
@@ -89,6 +89,7 @@ class Virtual:
             what else the machine has to do.
         cpus: CPUs of the guest; as many as this process may use otherwise.
         memory: its memory in MiB; what is written to files there lives in it.
+        boot: which of several guests with this kernel it is, from 1; each is a boot of its own.
 
     Raises:
         InputError: there is no such kernel.
@@ -96,8 +97,10 @@ class Virtual:
 
     real = True
 
-    def __init__(self, kernel: str, *, cpus: int | None = None, memory: int = 1536) -> None:
-        self.name = f"vm:{kernel}"
+    def __init__(
+        self, kernel: str, *, cpus: int | None = None, memory: int = 1536, boot: int = 1
+    ) -> None:
+        self.name = f"vm:{kernel}" if boot == 1 else f"vm:{kernel} (boot {boot})"
         self._counts = kernel.endswith(_COUNTED)
         if self._counts and cpus not in (None, 1):
             raise InputError(f"{self.name} has one CPU, not {cpus}: leave --cpus out")
@@ -107,6 +110,7 @@ class Virtual:
         self.release = guest_knobs.rules_of(self._image.release)
         self._stack = ExitStack()
         self._guest: Guest | None = None
+        self._boot_id: str | None = None
         self._serving = False
         self._warm: set[str] = set()
 
@@ -116,10 +120,11 @@ class Virtual:
         self._stack.close()
 
     def facts(self) -> Mapping[str, Any]:
-        """Return what the guest is, and the machine that it is on."""
+        """Return what the guest is, in which boot (None before it), and the machine it is on."""
         counted = {"clock": "instructions"} if self._counts else {}
         return counted | {
             "kernel": self._image.release,
+            "boot": self._boot_id,
             "package": self._image.version,
             "suite": self._image.suite,
             "release": self.release,
@@ -282,6 +287,8 @@ class Virtual:
                     timeout=300.0 if self._counts else 120.0,
                 )
             )
+            said = self._guest.run(["cat", str(BOOT_ID)])
+            self._boot_id = said.output.strip() or None
             for text in self._guest.notes:
                 _log.warning("%s", text)
         return self._guest

@@ -3,7 +3,8 @@
 A search (`schedlab.search`) proposes settings; `schedlab.tuning.objective` says what each is worth,
 simulated in batches or raced for real against the best so far; every run is kept in a store, from
 which a stopped tuning continues; `certify` compares the winner, or points of a front, with the
-present setting, by the protocol of every comparison; `export` makes it permanent.
+present setting, by the protocol of every comparison; `verify_later` compares it again under other
+conditions; `export` makes it permanent.
 """
 
 from schedlab.tuning.aims import Aims, parse_aims
@@ -23,6 +24,7 @@ from schedlab.tuning.parameters import Options, Parameters, Range, parameters
 from schedlab.tuning.result import Gain, Pace, Point, Tuning
 from schedlab.tuning.searches import BY, By
 from schedlab.tuning.tuner import Stopped, tune, tune_subjects
+from schedlab.tuning.verification import verify_later
 
 __all__ = [
     "BY",
@@ -51,4 +53,5 @@ __all__ = [
     "recommended",
     "tune",
     "tune_subjects",
+    "verify_later",
 ]

@@ -27,6 +27,9 @@ SIMULATED_BLOCKS = 50
 POINTS = 3
 """Points of a front that are certified by default."""
 
+GAINING = (Verdict.BETTER, Verdict.SAME, Verdict.KEPT)
+"""Verdicts of the workloads of an aim that gains; one at least is *better*."""
+
 
 def candidate(tuning: Tuning) -> Setting | None:
     """Return the setting to certify: the winner, or the best of the others where there is none.
@@ -227,8 +230,7 @@ def certified(
     verdicts = [[answers[key].judged.verdict for key in group] for group in groups]
     beside = [one for key, one in answers.items() if not any(key in group for group in groups)]
     floors = [one for one in deciding.values() if isinstance(one.question, LimitedQuestion)]
-    fine = (Verdict.BETTER, Verdict.SAME, Verdict.KEPT)
-    better = [Verdict.BETTER in of and set(of) <= set(fine) for of in verdicts]
+    better = [Verdict.BETTER in of and set(of) <= set(GAINING) for of in verdicts]
     return (
         any(better)
         and all(one.judged.decided for one in deciding.values())
@@ -240,15 +242,16 @@ def certified(
 def _answers(result: campaign.Result, setting: Setting) -> dict[tuple[str, str], Answer]:
     """Return the answers about a setting, by workload and metric."""
     cells = {cell["name"]: cell for cell in result.plan["cells"]}
-
-    def workload(cell: Mapping[str, Any]) -> str:
-        return str(cell["group"]).rpartition(f" on {cell['target']}")[0]
-
     return {
-        (workload(cells[one.question.treatment]), one.question.metric): one
+        (workload_of(cells[one.question.treatment]), one.question.metric): one
         for one in result.settled.answers
         if Setting(cells[one.question.treatment]["values"]) == setting
     }
+
+
+def workload_of(cell: Mapping[str, Any]) -> str:
+    """Return the name of the workload that an arm runs, from its definition in a plan."""
+    return str(cell["group"]).rpartition(f" on {cell['target']}")[0]
 
 
 def _log_cost(answer: Answer | None) -> float:

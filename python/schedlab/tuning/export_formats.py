@@ -66,6 +66,7 @@ def export(
     command: Sequence[str] = (),
     why: str = "",
     certified: bool = True,
+    conditions: Sequence[str] = (),
 ) -> Exported:
     """Return a setting as a file that makes it permanent.
 
@@ -77,6 +78,7 @@ def export(
         command: what runs under its policy, for a systemd unit.
         why: a comment at the top, such as what it was tuned for.
         certified: whether fresh runs said *better*; else the file says that they did not.
+        conditions: under what they did, or did not, a line each.
 
     Raises:
         InputError: an unknown format, or one that has no word for anything in this setting.
@@ -108,6 +110,7 @@ def export(
     head = [f"# Linux {series}" + (f": {' '.join(why.split())}" if why else ""), f"# {setting}"]
     if not certified:
         head.append("# UNCERTIFIED: no fresh runs gave this setting the verdict better.")
+    head += [f"# {' '.join(line.split())}" for line in conditions]
     return Exported("\n".join([*head, *parts.lines]) + "\n", parts.place, tuple(parts.left_out))
 
 
