@@ -1,7 +1,7 @@
 """What is searched: ranges of knobs and slices, choices of policies, and what they decode to."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,6 +61,14 @@ class Range:
             shift = 0.0 if self.low > 0 else min(self.high / 100, 1e5 if self.time else 1.0)
             low, high = math.log(self.low + shift), math.log(self.high + shift)
             value = math.exp(low + coordinate * (high - low)) - shift
+        return self.rounded(value)
+
+    def rounded(self, value: float) -> str:
+        """Return a value within the range, rounded to three digits and to the kernel's unit.
+
+        >>> Range("latency", 100_000, 1_000_000_000, time=True).rounded(9_876_543)
+        '9.88ms'
+        """
         step = 10.0 ** (math.floor(math.log10(value)) - _DIGITS + 1) if value >= 1 else 1.0
         rounded = round(round(value / step) * max(step, 1e-9))
         rounded = round(rounded / self.unit) * self.unit
@@ -122,7 +130,11 @@ class Parameters:
             one.name: one.text(float(coordinate))
             for one, coordinate in zip(self.searched, position, strict=True)
         }
-        setting = Setting({**dict(self.fixed), **found})
+        return self.complete(found)
+
+    def complete(self, searched: Mapping[str, str]) -> Setting:
+        """Return the setting with these values of what is searched, and what is set beside it."""
+        setting = Setting({**dict(self.fixed), **searched})
         if setting.sensible:
             return setting
         return Setting({name: text for name, text in setting.values.items() if name != "slice"})
