@@ -68,6 +68,7 @@ build-packages:
 test-packages:
 	@scripts/rust-toolchain clippy rustfmt
 	@scripts/debian-packages build test
+	@[ "$$CI" != true ] || scripts/unpack-packages
 	@[ "$$CI" != true ] || [ -d /sys/kernel/tracing/instances ] || [ "$$(id -u)" != 0 ] || \
 		mount -t tracefs tracefs /sys/kernel/tracing || true
 

@@ -77,6 +77,19 @@ def require(*packages: str) -> None:
         pytest.skip(reason(lacking))
 
 
+UNPACKED = Path(__file__).parents[1] / ".make" / "unpacked"
+"""Where scripts/unpack-packages puts packages that are not installed."""
+
+tuned = pytest.mark.skipif(
+    not (UNPACKED / "usr" / "sbin" / "tuned-adm").exists(),
+    reason="TUNED IS NOT UNPACKED: scripts/unpack-packages",
+)
+
+unshare = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None,
+    reason="MOUNTING IN A NAMESPACE NEEDS ROOT",
+)
+
 GUEST = ("qemu-system-x86", "busybox-static")
 """The packages that boot a guest."""
 

@@ -1,11 +1,14 @@
 """A setting made permanent, in three formats."""
 
 import configparser
+import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests import needs
 
 from schedlab.boundary.errors import InputError
 from schedlab.experiment.settings import Setting
@@ -74,11 +77,61 @@ def test_nothing_to_export_is_refused() -> None:
         export("sysctl", Setting({"policy": "batch"}), "6.1", 2)
 
 
+def test_conditions_are_comments_of_every_format(tmp_path: Path) -> None:
+    lines = ["Certified: Linux 6.1.0 (host): holds", "Later, -c=64: Linux 6.1.0\n[sysctl]: lost"]
+    for kind in ("sysctl", "tuned", "systemd"):
+        made = export(kind, KNOBS, "5.10", 2, conditions=lines)
+        head = made.text.splitlines()[2:4]
+        # A line break in a workload's name begins no line of its own.
+        assert head == [f"# {' '.join(line.split())}" for line in lines]
+    _verified(made.text, tmp_path)
+
+
+@needs.tuned
+@needs.unshare
+def test_tuned_applies_verifies_and_takes_back_a_profile(tmp_path: Path) -> None:
+    made = export("tuned", KNOBS, "6.1", 2, conditions=["Certified: Linux 6.1.0 (host): holds"])
+    profiles = tmp_path / "profiles"
+    (profiles / "schedlab").mkdir(parents=True)
+    (profiles / "schedlab" / "tuned.conf").write_text(made.text)
+    # In a mount namespace of its own these files are /sys and /proc/sys, with 6.1's names.
+    before = {
+        "sys/kernel/debug/sched/latency_ns": "6000000",
+        "proc/sys/kernel/sched_rt_runtime_us": "950000",
+    }
+    for name, value in before.items():
+        file = tmp_path / name
+        file.parent.mkdir(parents=True)
+        file.write_text(f"{value}\n")
+    mounts = f"mount --bind {tmp_path}/sys /sys; mount --bind {tmp_path}/proc/sys /proc/sys"
+    inside = f'{mounts}; mount -t tmpfs run /run; exec "$@"'
+    words = [sys.executable, str(TUNED), str(needs.UNPACKED), str(profiles), *before]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", inside, "sh", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    # What TuneD read, what its own check says, and what is in the files with the profile and after.
+    assert told["read"] == {
+        "sysctl": {"kernel.sched_rt_runtime_us": "-1"},
+        "sysfs": {"/sys/kernel/debug/sched/latency_ns": "9000000"},
+    }
+    assert told["verified"] is True
+    assert told["applied"] == ["9000000", "-1"]
+    assert told["taken_back"] == list(before.values())
+
+
+TUNED = Path(__file__).with_name("tuned_profile.py")
+
+
 def _verified(text: str, directory: Path) -> None:
-    """Have systemd itself read a unit, where it is installed."""
+    """Have systemd itself read a unit."""
+    needs.require("systemd")
     program = shutil.which("systemd-analyze")
-    if program is None:
-        return
+    assert program is not None
     file = directory / "schedlab-tuned.service"
     file.write_text(text)
     done = subprocess.run(
