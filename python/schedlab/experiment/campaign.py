@@ -368,8 +368,28 @@ def _noted(result: Result, store: Store) -> Result:
         f"{group}: every seed gives the same run, so its pairs count as one"
         for group in result.unvaried
     ]
-    notes = merged(store.notes(result.id))
+    notes = [*merged(store.notes(result.id)), *made_again(result.id, store)]
     return replace(result, notes=(*notes, *single, *result.disturbed_notes))
+
+
+def made_again(experiment: str, store: Store) -> list[str]:
+    """Return a sentence where runs failed, were made again, and succeeded; with the first reason.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name, Store(Path(name) / "runs.db") as store:
+    ...     experiment = store.begin("compare", "a title", {}, [])
+    ...     store.fail(experiment, "one", 0, "fio ended with code 1")
+    ...     store.add(experiment, "one", 0, 0, seed=1, begun="", seconds=0.5, definition={},
+    ...               facts={}, outcome={}, values={"time": 0.5})
+    ...     made_again(experiment, store)
+    ['a run failed and succeeded when made again: fio ended with code 1']
+    """
+    reasons = list(store.made_again(experiment).values())
+    if not reasons:
+        return []
+    runs = "a run" if len(reasons) == 1 else f"{len(reasons)} runs"
+    return [f"{runs} failed and succeeded when made again: {reasons[0]}"]
 
 
 _UNKNOWN = re.compile(r"(the cost \w+ is unknown): this run needed it (?:once|(\d+) times) and .*")

@@ -15,6 +15,9 @@ from schedlab.store import Store
 from schedlab.store.store import NewRun, now
 from schedlab.targets.target import Target, label
 
+TRIES = 2
+"""How often a real run is made that fails, before its setting counts as one that cannot be run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -67,6 +70,31 @@ class Cell:
         under = Conditions(self.setting.attributes, self.setting.knobs or None, seed, timeout)
         measured = calmest(lambda: self.subject.measure(self.target, under))
         return Once(seed, begun, time.perf_counter() - clock, load, measured)
+
+    def persistently(
+        self, failed: Callable[[str], None], *, seed: int, timeout: float, tries: int = TRIES
+    ) -> "Once":
+        """Run it once; a real run that fails is made again, for chance may have failed it.
+
+        Args:
+            failed: told why, each time.
+            seed: of every random stream.
+            timeout: seconds a run may take.
+            tries: how often a real run is made at most; a simulation would fail the same way again.
+
+        Raises:
+            InputError, NotPermittedError: it cannot be run at all.
+            RunError: it failed each time.
+        """
+        left = tries if self.target.real else 1
+        while True:
+            left -= 1
+            try:
+                return self.once(seed=seed, timeout=timeout)
+            except RunError as error:
+                failed(str(error))
+                if not left:
+                    raise
 
     def made(self, once: "Once", *, arm: str, block: int, position: int = 0) -> NewRun:
         """Return a run as the store takes it."""
@@ -165,8 +193,11 @@ def stored(
     *,
     seed: int,
     timeout: float,
+    tries: int = TRIES,
 ) -> Arm:
     """Return an arm that gives what is known, and runs and stores what is not.
+
+    A failure that is stored does not count: the run is made again.
 
     Args:
         name: under which it is stored.
@@ -176,17 +207,19 @@ def stored(
         known: runs that were there before, by name and block.
         seed: block b has seed + b.
         timeout: seconds a run may take.
+        tries: how often a real run is made that fails.
     """
 
     def execute(block: int, place: int) -> Values:
         if (name, block) in known:
             return known[name, block]
         # A simulation's block is a seed; what is measured differs by itself.
-        try:
-            once = cell.once(seed=(seed + block) % 2**64, timeout=timeout)
-        except RunError as error:
-            store.fail(experiment, name, block, str(error))
-            raise
+        once = cell.persistently(
+            lambda why: store.fail(experiment, name, block, why),
+            seed=(seed + block) % 2**64,
+            timeout=timeout,
+            tries=tries,
+        )
         store.add_all(experiment, [cell.made(once, arm=name, block=block, position=place)])
         return once.measured.values
 

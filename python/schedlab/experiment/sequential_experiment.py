@@ -137,6 +137,14 @@ class Settled:
         return drift({arm: values for arm, values in runs.items() if values})
 
 
+class UnanswerableError(RunError):
+    """Every question is about an arm that failed; ``settled`` has what was known by then."""
+
+    def __init__(self, settled: Settled, why: str) -> None:
+        super().__init__(why)
+        self.settled = settled
+
+
 class Unsettled(KeyboardInterrupt):
     """Ctrl-C during an experiment; ``settled`` has what was known by then."""
 
@@ -156,7 +164,8 @@ def settle(
 ) -> Settled:
     """Run arms in blocks until every decisive question has an answer, or the budget is spent.
 
-    An arm that raises `RunError` is left out from then on, and its questions stay open.
+    An arm that raises `RunError` is left out from then on, and its questions stay open. Where that
+    leaves nothing to do, what was judged before stands.
 
     Args:
         arms: by name.
@@ -167,7 +176,7 @@ def settle(
 
     Raises:
         ValueError: no arm, or a question about an arm that is not there.
-        RunError: no arm is left.
+        UnanswerableError: an arm of each question failed before any was judged; with what is known.
         Unsettled: on KeyboardInterrupt, with what is known.
 
     >>> settled = settle(
@@ -243,13 +252,15 @@ class _Course:
         self.progress = progress
         self.settled = Settled({arm: {} for arm in arms})
         self.answered: dict[str, Answer] = {}
-        self.last_error: RunError | None = None
 
     def arms_of(self, block: int) -> list[str]:
         """Return the arms of the coming block, after a look at the data if it is time; or none."""
         if block > 0:
             if not self.active():
-                raise self.last_error or RunError("no arm is left to run")
+                if not self.answered:
+                    why = next(reversed(self.settled.failures.values()))
+                    raise UnanswerableError(self.settled, why)
+                return []
             self.settled.blocks = block
             if block in self.protocol.looks:
                 self.look(self.protocol.alphas[self.protocol.looks.index(block)])
@@ -263,7 +274,6 @@ class _Course:
         if not isinstance(error, RunError):
             return False
         self.settled.failures[arm] = str(error)
-        self.last_error = error
         return True
 
     def add(self, run: blocks.Run[Values]) -> None:

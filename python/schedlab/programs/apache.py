@@ -28,6 +28,12 @@ _TRIES = 3
 _THREADS = 50
 """Worker threads of a process of the server."""
 
+_LATE = 10
+"""Seconds that wrk may take to notice that its time is over, where CPUs are scarce."""
+
+_LONGEST = 60
+"""Seconds of an answer that wrk has room for, beside `_LATE`: it takes 8 bytes a microsecond."""
+
 TOLERATED = 0.05
 """The share of requests that may fail.
 
@@ -117,10 +123,11 @@ class Apache(Program):
     def _wrk(self, url: str) -> list[str]:
         options = [f"-t{self.count('threads')}", f"-c{self.count('concurrency')}"]
         close = [] if self.count("keepalive") else ["-H", "Connection: close"]
-        # An answer that takes long is one nevertheless; wrk would count it as failed after 2 s.
-        seconds = f"{int(self.seconds('time'))}s"
-        limit = ["--timeout", seconds, "--latency"]
-        return [need("wrk"), *options, "-d", seconds, *limit, *close, url]
+        # wrk counts an answer slower than its timeout as failed and leaves it out of the latencies.
+        # An answer can take longer than the time to measure: wrk's threads end when they next run.
+        seconds = int(self.seconds("time"))
+        limit = ["--timeout", f"{min(seconds, _LONGEST) + _LATE}s", "--latency"]
+        return [need("wrk"), *options, "-d", f"{seconds}s", *limit, *close, url]
 
     def _ab(self, url: str) -> list[str]:
         # -t alone implies -n 50000; -n after it lifts that.
@@ -205,7 +212,8 @@ def read_wrk(text: str) -> dict[str, float]:
     broken = re.search(r"connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
     refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     errors = sum(int(count) for count in broken.groups()) if broken else 0
-    return values | _errors("wrk", errors, int(refused[1]) if refused else 0, total)
+    kinds = f" ({broken[0]})" if broken else ""
+    return values | _errors("wrk", errors, int(refused[1]) if refused else 0, total, kinds)
 
 
 def read_ab(text: str) -> dict[str, float]:
@@ -244,13 +252,15 @@ def _latencies(program: str, text: str, time: str) -> dict[str, float]:
         }
 
 
-def _errors(client: str, broken: int, refused: int, total: float) -> dict[str, float]:
+def _errors(
+    client: str, broken: int, refused: int, total: float, kinds: str = ""
+) -> dict[str, float]:
     """Return the failed requests as a metric, where there are few enough to go on."""
     if total == 0:
         raise RunError(f"{client}: no request was answered")
     if refused or broken > TOLERATED * total:
         raise RunError(
-            f"{client}: of {total:.0f} requests {broken} failed and {refused} were refused"
+            f"{client}: of {total:.0f} requests {broken} failed{kinds} and {refused} were refused"
         )
     return {"errors": float(broken)}
 

@@ -457,8 +457,13 @@ def _data(values: Values) -> dict[str, Any]:
 
 def chart_of(chart: Any) -> Chart:
     """Return the specification of a chart in the look that all have."""
-    styled = chart.configure(font="sans-serif", background="transparent").configure_axis(
-        gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
+    styled = (
+        chart.configure(font="sans-serif", background="transparent")
+        .configure_axis(
+            gridOpacity=0.4, labelFontSize=11, titleFontSize=11, titleFontWeight="normal"
+        )
+        # Labels are measured in a font that is narrower than some browsers'.
+        .configure_axisY(titlePadding=12)
     )
     made: Chart = styled.to_dict()
     return made

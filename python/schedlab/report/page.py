@@ -72,7 +72,8 @@ figcaption {{ font-size: .85rem; color: var(--pale); max-width: 44rem; }}
 .chart text, svg text:not([fill]) {{ fill: var(--ink); }}
 .chart .role-axis-grid line, .chart .role-axis-domain line, .chart .role-axis-tick line
   {{ stroke: var(--line); }}
-.chart path.background {{ stroke: var(--line); }} .chart svg {{ overflow: visible; }}
+.chart path.background {{ stroke: var(--line); }}
+.chart .role-legend path.background {{ stroke: none; }} .chart svg {{ overflow: visible; }}
 .timeline .lanes {{ overflow-x: auto; outline-offset: 2px; }}
 .timeline svg {{ max-width: none; color: var(--ink); }}
 button, select {{ font: inherit; padding: .1rem .5rem; }}

@@ -236,6 +236,7 @@ def _tried(stored: StoredExperiment, store: Store) -> Figure | None:
     """Return the mean of each setting's runs in a search, from the best setting to the worst."""
     best = {} if stored.result is None else stored.result["best"]
     winner = _values(setting_text(best)) if best else None
+    real = all(case["simulated"] is None for case in stored.plan["cases"])
     better = {}
     for case in stored.plan["cases"]:
         metric = case["metric"]
@@ -272,6 +273,7 @@ def _tried(stored: StoredExperiment, store: Store) -> Figure | None:
     return Figure(
         "tried",
         chart,
-        "All that the search tried: the geometric mean of each setting's runs. They chose the "
-        "winner and flatter it.",
+        "The geometric mean of each setting's runs. Those of the search chose the winner and "
+        "flatter it."
+        + ("" if real else " After a search each parameter is also moved alone over its range."),
     )

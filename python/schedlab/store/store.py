@@ -326,7 +326,7 @@ class Store:
         )
 
     def fail(self, experiment: str, arm: str, block: int, message: str) -> None:
-        """Note that a run failed."""
+        """Note that a run failed; a run that is made again and succeeds is stored beside it."""
         with failures(self.path), transaction(self._connection):
             self._connection.execute(
                 "INSERT OR REPLACE INTO failure VALUES (?, ?, ?, ?, ?)",
@@ -367,6 +367,16 @@ class Store:
         with failures(self.path):
             rows = self._connection.execute(
                 "SELECT arm, block, message FROM failure WHERE experiment = ?", (experiment,)
+            )
+            return {(arm, block): message for arm, block, message in rows}
+
+    def made_again(self, experiment: str) -> dict[tuple[str, int], str]:
+        """Return why runs failed that were made again and did not, by arm and block."""
+        with failures(self.path):
+            rows = self._connection.execute(
+                "SELECT arm, block, message FROM failure JOIN run USING (experiment, arm, block)"
+                " WHERE experiment = ? ORDER BY run.id",
+                (experiment,),
             )
             return {(arm, block): message for arm, block, message in rows}
 

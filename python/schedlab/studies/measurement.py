@@ -16,7 +16,7 @@ from schedlab.studies.study import Arm, Tell, silent
 from schedlab.targets.target import Target
 
 _TRIES = 3
-"""How often a run is tried that fails."""
+"""How often a run is made that fails: a long series is lost with it."""
 
 
 class Measuring:
@@ -98,7 +98,14 @@ class Measuring:
         known = self._store.values(experiment)
         runs = {
             name: execution.stored(
-                name, cell, self._store, experiment, known, seed=self._seed, timeout=self._timeout
+                name,
+                cell,
+                self._store,
+                experiment,
+                known,
+                seed=self._seed,
+                timeout=self._timeout,
+                tries=_TRIES,
             )
             for name, cell in cells.items()
         }
@@ -109,7 +116,7 @@ class Measuring:
             def tell_and_run(block: int, position: int) -> Mapping[str, float]:
                 done = block * len(names) + position
                 self._tell(f"{title} on {target}", done, blocks * len(names))
-                return _persistently(runs[name], block, position)
+                return runs[name](block, position)
 
             return tell_and_run
 
@@ -141,7 +148,7 @@ class Measuring:
             self._store.finish(experiment, state)
         failed = [
             f"{name} (block {block})"
-            for name, block in self._store.failures(experiment)
+            for name, block in self._store.made_again(experiment)
             if name in found and block < blocks
         ]
         if failed:
@@ -175,16 +182,3 @@ def _read_anew(subject: Mapping[str, Any]) -> Mapping[str, Any]:
         workload = Workload.from_dict(json.loads(subject["json"]))
         return {**subject, "json": workload.json}
     return subject
-
-
-def _persistently(run: Run, block: int, position: int) -> Mapping[str, float]:
-    """Run an arm; one that fails is tried again, so that one bad moment loses no long series.
-
-    Raises:
-        NotPermittedError: it may not be run there.
-        RunError: it failed every time.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(RunError):
-            return run(block, position)
-    return run(block, position)

@@ -21,7 +21,7 @@ import numpy as np
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.experiment import sequential_experiment
 from schedlab.experiment.group_sequential import Protocol
-from schedlab.experiment.sequential_experiment import Question, Settled, Values
+from schedlab.experiment.sequential_experiment import Question, Settled, UnanswerableError, Values
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
 from schedlab.search.pareto import front
@@ -244,16 +244,25 @@ class Raced:
         """Compare contenders with the incumbent in fresh blocks; the best that wins replaces it."""
         self.duels += 1
         names = {str(one): one for one in (self._incumbent, *contenders)}
-        settled = sequential_experiment.settle(
-            {name: self._arm(one) for name, one in names.items()},
-            [Question(str(self._incumbent), str(one), _WORTH) for one in contenders],
-            Protocol(_LOOKS, self._band, _CONFIDENCE),
-            seed=self._seed + self._race,
-        )
+        try:
+            settled = sequential_experiment.settle(
+                {name: self._arm(one) for name, one in names.items()},
+                [Question(str(self._incumbent), str(one), _WORTH) for one in contenders],
+                Protocol(_LOOKS, self._band, _CONFIDENCE),
+                seed=self._seed + self._race,
+            )
+        except UnanswerableError as stop:
+            settled = stop.settled
+        if (why := settled.failures.get(str(self._incumbent))) is not None:
+            raise RunError(why)
+        for name in settled.failures:
+            self.looks.put(names[name])
         before, found = self._incumbent_logs, []
         for answer in settled.answers:
             one = names[answer.question.treatment]
-            if str(one) in settled.failures or answer.judged.ratio is None:
+            if str(one) in settled.failures:
+                continue
+            if answer.judged.ratio is None:
                 self.looks.put(one)
                 continue
             logs = before + self._paired(settled, answer.question)
@@ -292,7 +301,8 @@ class Raced:
         costs: dict[Part, float] = {}
         for index in order:
             case = self._cases[index]
-            costs |= _parts(case, self._runs.one(case, setting))
+            dispensable = setting not in (DEFAULT, self._incumbent)
+            costs |= _parts(case, self._runs.one(case, setting, dispensable=dispensable))
         return np.array([costs[part] for part in self.looks.aims.parts])
 
 

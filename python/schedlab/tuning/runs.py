@@ -91,7 +91,6 @@ class Runs:
         self.stored = 0
         self.seconds = 0.0
         self.values: dict[str, list[Mapping[str, float]]] = {}
-        self.failures: dict[str, str] = {}
         self._timeout = timeout
         self._seed = seed
         self._store = store
@@ -117,8 +116,17 @@ class Runs:
         """Runs that were made now, not taken from the store."""
         return self.done - self.stored
 
-    def one(self, case: Case, setting: Setting) -> Mapping[str, float]:
+    def one(
+        self, case: Case, setting: Setting, *, dispensable: bool = False
+    ) -> Mapping[str, float]:
         """Run a case once, and return its metrics.
+
+        Args:
+            case: what is run.
+            setting: how.
+            dispensable: whether the search goes on without the setting. It went on without one
+                whose failure is stored, and does so again; a failure that ended the search was
+                chance, or has been mended, and the run is made again.
 
         Raises:
             InputError, NotPermittedError: it cannot be run at all.
@@ -128,28 +136,30 @@ class Runs:
         cell = Cell(case.name, case.subject, setting, self.target)
         number = self._count[cell.name]
         self._count[cell.name] += 1
-        # A default that failed was a mistake, which may have been mended since.
-        failed = setting.values and (cell.name, number) in self._failed
+        failed = dispensable and (cell.name, number) in self._failed
         if failed and (cell.name, number) not in self._known:
-            self.failures[cell.name] = self._failed[cell.name, number]
-            raise RunError(self.failures[cell.name])
+            raise RunError(self._failed[cell.name, number])
         known = self._known.get((cell.name, number))
         names = [metric.name for metric in case.metrics]
         if known is not None and all(name in known for name in names):
             self.stored += 1
             return self._note(cell.name, {name: known[name] for name in names})
         seed = (self._seed + number) % 2**64
+
+        def failing(why: str) -> None:
+            if self._store is not None:
+                self._store.fail(self._experiment, cell.name, number, why)
+
+        once = self._made.pop((cell.name, number), None) or cell.persistently(
+            failing, seed=seed, timeout=self._timeout
+        )
+        measured = once.measured.values
         try:
-            once = self._made.pop((cell.name, number), None) or cell.once(
-                seed=seed, timeout=self._timeout
-            )
-            measured = once.measured.values
             if missing := [name for name in names if name not in measured]:
                 raise RunError(f"'{case.name}' came to no {missing[0]}")
+            case.costs(measured)
         except RunError as error:
-            if self._store is not None:
-                self._store.fail(self._experiment, cell.name, number, str(error))
-            self.failures[cell.name] = str(error)
+            failing(str(error))
             raise
         self.seconds += once.seconds
         self._keep([cell.made(once, arm=cell.name, block=number)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from schedlab.boundary.errors import InputError, StorageError
-from schedlab.experiment import stats
+from schedlab.experiment import campaign, stats
 from schedlab.experiment.execution import Cell
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Described, Subject
@@ -241,7 +241,10 @@ def tune_subjects(
         runs=runs.done,
         stored=runs.stored,
         fresh_seed=(chosen[0] + max(repeats, len(chosen))) % 2**64,
-        notes=target.scheduler.notes if isinstance(target, Simulated) else (),
+        notes=(
+            *(target.scheduler.notes if isinstance(target, Simulated) else ()),
+            *(campaign.made_again(identity, store) if store is not None else ()),
+        ),
         **found,
     )
     if store is not None:
