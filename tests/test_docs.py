@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
+from schedlab.cli import project_file
 from schedlab.cli.main import app, invoke
 
 ROOT = Path(__file__).parents[1]
@@ -215,6 +217,29 @@ def test_options_of_commands_are_known(page: Path, command: str) -> None:
         group, words = inner, words[1:]
     known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)}
     assert [one for one in words if one.startswith("--") and one.split("=")[0] not in known] == []
+
+
+DECLARED = [
+    (block.page, block.text, command)
+    for block in BLOCKS
+    if block.kind == "toml"
+    for command in tomllib.loads(block.text)
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "command"), DECLARED, ids=[f"{page.stem}: {of}" for page, _, of in DECLARED]
+)
+def test_what_a_project_file_declares_is_known(
+    page: Path, text: str, command: str, tmp_path: Path
+) -> None:
+    del page
+    file = tmp_path / "schedlab.toml"
+    file.write_text(text, encoding="utf-8")
+    parameters = vars(typer.main.get_command(app))["commands"][command].params
+    words = project_file.with_file([command], parameters, file)
+    # Each key is a word, or several; workloads are words by themselves.
+    assert len(words) > len(tomllib.loads(text)[command])
 
 
 RUN = [

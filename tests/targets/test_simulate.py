@@ -10,8 +10,10 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as perfetto
 
 import schedlab
+from schedlab import Machine, Scheduler
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.targets.sim import simulate_many
+from schedlab.targets.target import Simulated
 
 WORK = "hackbench:groups=1,fds=4,loops=2"
 MACHINE = schedlab.Machine(2, "linsched")
@@ -257,3 +259,34 @@ def test_threads_of_a_core_share_it_as_the_machine_says() -> None:
         schedlab.Machine(2, "ideal", speed="smt=50%")
     with pytest.raises(InputError, match="speed: 'turbo'; allowed"):
         schedlab.Machine(2, "ideal", speed="turbo")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "machine"),
+    [
+        (Scheduler("6.12", hz=1000, base_slice="3ms"), Machine(4, "reference", "smt=2,llc=4")),
+        (Scheduler("6.1", weights="dw-cfs:beta=1.1"), Machine(2, "linsched")),
+        (Scheduler("6.12", rules={"yield_forfeits": False}), Machine(1, "ideal")),
+        (
+            Scheduler("6.1"),
+            Machine(4, "reference", "smt=2,siblings=last", "smt=62.5%,turbo=130%/120%"),
+        ),
+    ],
+    ids=str,
+)
+def test_a_simulated_place_is_made_again_from_its_facts(
+    scheduler: Scheduler, machine: Machine
+) -> None:
+    place = Simulated(scheduler, machine)
+    # As the store has them: what was written is read as JSON.
+    again = Simulated.from_facts(json.loads(json.dumps(dict(place.facts()))))
+    assert (again.scheduler, again.machine) == (scheduler, machine)
+    assert again.machine.costs.times == machine.costs.times
+
+
+def test_a_place_of_another_schedlab_is_refused_in_a_line() -> None:
+    facts = dict(Simulated(Scheduler("6.1"), Machine(2, "reference")).facts())
+    machine = json.loads(facts["machine"])
+    facts["machine"] = json.dumps({**machine, "turbo": "yes"})
+    with pytest.raises(InputError, match="cannot be simulated as it was"):
+        Simulated.from_facts(facts)

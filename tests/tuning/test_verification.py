@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,18 @@ from schedlab.experiment.group_sequential import Judged
 from schedlab.experiment.sequential_experiment import Answer, LimitedQuestion, Question
 from schedlab.experiment.stats import Estimate, Interval, Verdict
 from schedlab.experiment.subjects import Metric
+from schedlab.model import Workload
+from schedlab.model.outcome import Outcome
+from schedlab.processes.processes import Completed
 from schedlab.store import Store
 from schedlab.store.store import NewRun
 from schedlab.targets import facts
 from schedlab.targets.facts import boot
+from schedlab.targets.target import Host
+from schedlab.targets.virtual import Virtual
 from schedlab.tuning.aims import Aim, Aims, Floor, Part
 from schedlab.tuning.conditions import Finding, lasting
+from schedlab.vm.kernels import KernelImage
 
 Capture = pytest.CaptureFixture[str]
 
@@ -347,3 +353,64 @@ def test_a_floor_has_to_be_kept_again(after: tuple[Verdict, Verdict], found: Fin
     before = _answers(BETTER, KEPT, floor=True)
     assert lasting(_answers(*after, floor=True), before, aims) is found
     assert lasting({}, before, aims) is Finding.UNDECIDED
+
+
+OTHER = "6d0e2b2a-0000-4000-8000-00000000000"
+KERNEL = "6.12"
+
+
+@pytest.fixture
+def guests(
+    fetched: Callable[[str], KernelImage], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[pytest.MonkeyPatch]:
+    """Have commands and workloads "in guests" run here, in the second boot without any setting."""
+    fetched(KERNEL)
+
+    def second(place: Virtual) -> bool:
+        return place.name.endswith("(boot 2)")
+
+    def execute(place: Virtual, command: Sequence[str], **under: Any) -> Completed:
+        return Host().execute(command, **under | ({"attributes": None} if second(place) else {}))
+
+    def run(place: Virtual, workload: Workload, **under: Any) -> Outcome:
+        return Host().run(workload, **under | ({"attributes": None} if second(place) else {}))
+
+    def told(place: Virtual) -> Mapping[str, Any]:
+        return {"kernel": f"{KERNEL}.0", "boot": f"{OTHER}{2 if second(place) else 1}"}
+
+    with monkeypatch.context() as patch:
+        for name, stand_in in (("execute", execute), ("run", run), ("facts", told)):
+            patch.setattr(Virtual, name, stand_in)
+        yield patch
+
+
+@pytest.mark.usefixtures("guests")
+def test_boots_are_conditions_of_their_own(tuned: Path, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "guests.db"
+    line = _search(tuned.with_name("service"), file)
+    line[line.index("host")] = f"vm:{KERNEL}"
+    assert invoke([*line, "--cpus", "1"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    verify = ["verify", "policy=batch", "--later", "--store", str(file)]
+    assert invoke([*verify, "--boots", "2", "--load=-c=4,8"]) == 0, capsys.readouterr().err
+    told = capsys.readouterr().out
+    assert "the gain holds in 2 of 4 conditions" in told
+    assert "does not hold: -c=4, boot 2; -c=8, boot 2" in told
+    # One family: two loads, two boots, two metrics.
+    assert "all 8 verdicts of this session" in told
+    assert invoke(["verify", "policy=batch", "--store", str(file), "--json"]) == 0
+    value = json.loads(capsys.readouterr().out)
+    found = {
+        (one["load"]["-c"], one["boot"]): (one["gain"], one["circumstances"]["boots"])
+        for one in value["sessions"][0]["conditions"]
+    }
+    # In the second boot the setting does nothing: both metrics are the same, and no gain.
+    assert found == {
+        (load, boot): ("holds" if boot == 1 else "does not hold", [f"{OTHER}{boot}"])
+        for load in ("4", "8")
+        for boot in (1, 2)
+    }
+    assert value["certified"]["circumstances"]["boots"] == [f"{OTHER}1"]
+    for boots in ("0", "9"):
+        assert invoke([*verify, "--boots", boots]) == 2
+        assert capsys.readouterr().err == f"error: --boots is {boots}; allowed: 1 to 8\n"

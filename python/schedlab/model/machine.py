@@ -1,6 +1,8 @@
 """Machines: CPUs and what operations cost there."""
 
+import json
 from pathlib import Path
+from typing import Self
 
 from schedlab.boundary.arguments import check_text, check_whole
 from schedlab.model.calibration_file import Costs, machine_json
@@ -65,6 +67,33 @@ class Machine:
         if speed:
             described["speed"] = speed
         self.json = machine_json(described)
+
+    @classmethod
+    def from_json(cls, text: str, costs: str) -> Self:
+        """Return a machine as `json` has it.
+
+        Args:
+            text: the JSON text.
+            costs: what its costs are called, of which the text has the times alone.
+
+        Raises:
+            InputError: a number, a topology, a speed or a cost that is impossible.
+
+        >>> machine = Machine(4, "reference", "smt=2,llc=4", "smt=62.5%,turbo=130%/100%")
+        >>> Machine.from_json(machine.json, machine.costs.name) == machine
+        True
+        """
+        value = json.loads(text)
+        topology = dict(value.get("topology", {}))
+        siblings = ["siblings=last"] if topology.pop("siblings_last", False) else []
+        sizes = [*(f"{name}={size}" for name, size in topology.items()), *siblings]
+        shares = (f"{name}={'/'.join(of)}" for name, of in value.get("speed", {}).items())
+        return cls(
+            value["cpus"],
+            Costs.from_times(costs, value["costs"], value.get("devices")),
+            ",".join(sizes) or "smt=1",
+            ",".join(shares),
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Machine) and self.json == other.json

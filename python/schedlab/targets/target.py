@@ -9,7 +9,6 @@ from typing import Any, Protocol, Self
 from schedlab.boundary.errors import InputError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Scheduler, Workload
-from schedlab.model.calibration_file import Costs
 from schedlab.model.outcome import Outcome
 from schedlab.processes import processes
 from schedlab.targets import ext, host
@@ -122,14 +121,11 @@ class Simulated:
         >>> Simulated.from_facts(target.facts()) == target
         True
         """
-        rules, machine = json.loads(facts["scheduler"]), json.loads(facts["machine"])
-        costs = Costs.from_times(facts["costs"], machine["costs"], machine.get("devices"))
+        rules = json.loads(facts["scheduler"])
         options = {name: rules[name] for name in ("weights", "rules") if name in rules}
         found = cls(
             Scheduler(rules["release"], hz=rules["hz"], knobs=rules["knobs"], **options),
-            Machine(
-                machine["cpus"], costs, machine.get("topology", "smt=1"), machine.get("speed", "")
-            ),
+            Machine.from_json(facts["machine"], facts["costs"]),
         )
         if found.facts() != facts:
             raise InputError(
