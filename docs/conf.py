@@ -16,6 +16,8 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
+# A page opened as a file may not read others, from which search would take a few lines each.
+html_show_search_summary = False
 smartquotes = False
 # As GitHub makes them, so that a link leads to a heading in both.
 myst_heading_anchors = 4
