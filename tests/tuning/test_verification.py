@@ -16,14 +16,14 @@ from schedlab.experiment.group_sequential import Judged
 from schedlab.experiment.sequential_experiment import Answer, LimitedQuestion, Question
 from schedlab.experiment.stats import Estimate, Interval, Verdict
 from schedlab.experiment.subjects import Metric
-from schedlab.model import Workload
+from schedlab.model import Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
 from schedlab.processes.processes import Completed
 from schedlab.store import Store
 from schedlab.store.store import NewRun
 from schedlab.targets import facts
 from schedlab.targets.facts import boot
-from schedlab.targets.target import Host
+from schedlab.targets.target import Host, Simulated
 from schedlab.targets.virtual import Virtual
 from schedlab.tuning.aims import Aim, Aims, Floor, Part
 from schedlab.tuning.conditions import Finding, lasting
@@ -135,6 +135,18 @@ def test_a_run_of_before_boots_were_kept_has_none(verify: Verify, tmp_path: Path
                 "UPDATE place SET facts = ? WHERE id = ?", (json.dumps(place), identity)
             )
     assert verify()[0]["certified"]["circumstances"]["boots"] == []
+
+
+def test_a_damaged_store_is_one_line(service: str, tmp_path: Path, capsys: Capture) -> None:
+    with Store(tmp_path / "runs.db", create=False) as store:
+        store._connection.execute(
+            """UPDATE experiment SET result = '{"recommended": {"a": "b"}}'"""
+        )
+    assert invoke(["verify", service, "--store", str(tmp_path / "runs.db")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: store '")
+    assert "is damaged" in error
+    assert error.count("\n") == 1
 
 
 def test_an_interrupted_session_goes_on_and_a_finished_one_is_followed(
@@ -363,7 +375,10 @@ KERNEL = "6.12"
 def guests(
     fetched: Callable[[str], KernelImage], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[pytest.MonkeyPatch]:
-    """Have commands and workloads "in guests" run here, in the second boot without any setting."""
+    """Stand in for guests: commands run here, in the second boot without any setting.
+
+    Workloads are simulated, with the rules of the guest's kernel.
+    """
     fetched(KERNEL)
 
     def second(place: Virtual) -> bool:
@@ -373,7 +388,8 @@ def guests(
         return Host().execute(command, **under | ({"attributes": None} if second(place) else {}))
 
     def run(place: Virtual, workload: Workload, **under: Any) -> Outcome:
-        return Host().run(workload, **under | ({"attributes": None} if second(place) else {}))
+        simulated = Simulated(Scheduler(KERNEL), Machine(place.cpus, "reference"))
+        return simulated.run(workload, **under)
 
     def told(place: Virtual) -> Mapping[str, Any]:
         return {"kernel": f"{KERNEL}.0", "boot": f"{OTHER}{2 if second(place) else 1}"}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.errors import InputError, RunError, reading
 from schedlab.cli import comparison, options, setting_file
 from schedlab.experiment import campaign
 from schedlab.programs import from_definition
@@ -96,12 +96,15 @@ def command(
     if uncertified and file is None:
         raise InputError("--uncertified means nothing without --export: leave it out")
     with Store(store, create=False) as kept:
-        of = verification.find(setting, kept)
+        damaged = f"store '{kept.path}' is damaged"
+        with reading(damaged):
+            of = verification.find(setting, kept)
         if file is not None:
             _check_exportable(of)
         if later:
             _run(of, kept, load or (), boots, blocks, timeout)
-        first, found = verification.certification(of, kept), verification.sessions(of, kept)
+        with reading(damaged):
+            first, found = verification.certification(of, kept), verification.sessions(of, kept)
     if json:
         emit_json(words_of.plain(of, first, found))
     else:

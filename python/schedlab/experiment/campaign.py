@@ -33,7 +33,7 @@ from schedlab.store import Store, StoredExperiment
 from schedlab.targets.target import Target, place_label
 
 Kind = Literal["compare", "sweep", "verify"]
-"""What is compared: settings with the first, each with what is set, one again as it was before."""
+"""Settings against the first; values against the present one; a certified setting once more."""
 
 _AGAIN = "A/A: "
 
