@@ -19,6 +19,8 @@ MODULES = {
     "schedlab.experiment.frames": "Runs as data frames.",
     "schedlab.store": "The store of runs.",
     "schedlab.search": "Searches, which know nothing of schedulers.",
+    "schedlab.tuning": "Tuning, certification, and whether a gain lasts.",
+    "schedlab.tuning.optuna_study": "Racing and screening for Optuna studies.",
     "schedlab.design": "Experimental designs and response surfaces.",
     "schedlab.measure.calibration": "Costs of a machine, measured.",
     "schedlab.measure.inference": "From a recording to a workload.",

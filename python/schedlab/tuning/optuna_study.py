@@ -39,6 +39,8 @@ from schedlab.tuning.objective import DEFAULT
 from schedlab.tuning.parameters import Options, Parameters, Range
 from schedlab.tuning.result import Tuning
 
+__all__ = ["RacingPruner", "enqueue", "ranking", "setting", "space"]
+
 LOOKS = (8, 12, 20, 32)
 """Blocks after which a trial is looked at by default."""
 
