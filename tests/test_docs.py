@@ -1,5 +1,6 @@
 """The documentation: links lead somewhere, pages are near the index, commands and snippets run."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -315,3 +316,14 @@ def test_python_of_a_page_runs_in_its_order(page: Path, capsys: pytest.CaptureFi
         r"It prints:\n\n```text\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
     ):
         assert shown in printed
+
+
+def test_what_python_that_boots_a_kernel_imports_is_there() -> None:
+    shown = [block for block in BLOCKS if block.kind == "python" and block.shown]
+    assert shown
+    for block in shown:
+        body = ast.parse(block.text, str(block.page)).body
+        imports: list[ast.stmt] = [
+            one for one in body if isinstance(one, ast.Import | ast.ImportFrom)
+        ]
+        exec(compile(ast.Module(imports, []), str(block.page), "exec"), {})

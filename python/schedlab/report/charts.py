@@ -464,6 +464,7 @@ def chart_of(chart: Any) -> Chart:
         )
         # Labels are measured in a font that is narrower than some browsers'.
         .configure_axisY(titlePadding=12)
+        .configure_legend(columnPadding=20)
     )
     made: Chart = styled.to_dict()
     return made

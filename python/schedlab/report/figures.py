@@ -92,7 +92,7 @@ def tuning_distributions(tuning: Values) -> Chart:
             size=alt.Size(
                 "seeds:Q",
                 title="runs",
-                scale=alt.Scale(range=[15, 400]),
+                scale=alt.Scale(range=[60, 400], zero=False),
                 legend=alt.Legend(format="d", tickMinStep=1),
             ),
         )
