@@ -104,14 +104,14 @@ pub enum Reason {
         /// The rule that decided.
         by: SelectRule,
     },
-    /// What a CPU does that is about to idle (`newidle_balance`, `sched_balance_newidle` from 6.10 on).
+    /// What a CPU does that is about to idle (`sched_balance_newidle`, `newidle_balance` before 6.10).
     Newidle {
         /// Whether it has something to run afterwards.
         runs: bool,
         /// The rule that decided.
         by: NewidleRule,
     },
-    /// What a balancing CPU does about one of its domains (`load_balance`, `sched_balance_rq` from 6.10 on).
+    /// What a balancing CPU does about one of its domains (`sched_balance_rq`, `load_balance` before 6.10).
     Balance {
         /// The domain's level, from 0 for the smallest.
         level: u32,
@@ -376,7 +376,7 @@ pub enum SelectRule {
     NotScanned,
     /// The target shares its last-level cache with no other CPU.
     NoSharedCache,
-    /// Fork or exec: the idlest CPU of the idlest group (`find_idlest_cpu`).
+    /// Fork or exec: the idlest CPU of the idlest group (`sched_balance_find_dst_cpu`).
     Idlest,
     /// Fork or exec: no group is idler than that of this CPU.
     NoIdlerGroup,

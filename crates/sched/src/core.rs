@@ -252,7 +252,7 @@ impl<D: Decider> Sched<D> {
         }
         self.balance_classes(cpu, previous);
         let mut next = self.pick_next_task(cpu);
-        if next == TaskId::IDLE && self.balance.on() && self.newidle_balance(cpu) {
+        if next == TaskId::IDLE && self.balance.on() && self.sched_balance_newidle(cpu) {
             next = self.pick_next_task(cpu);
         }
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
@@ -327,6 +327,6 @@ impl<D: Decider> Sched<D> {
     pub fn sched_tick(&mut self, cpu: CpuId) {
         self.rqs[cpu.index()].lazily = false;
         self.task_tick(cpu);
-        self.trigger_load_balance(cpu);
+        self.sched_balance_trigger(cpu);
     }
 }

@@ -45,7 +45,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// Coming ticks of a busy CPU that neither balance load nor have an idle CPU do so ([`Sched::trigger_load_balance`]).
+    /// Coming ticks of a busy CPU that neither balance load nor have an idle CPU do so ([`Sched::sched_balance_trigger`]).
     fn ticks_until_balance(&self, cpu: CpuId, next_tick: u64) -> u64 {
         let state = &self.rqs[cpu.index()].balance;
         if self.balance.other_classes || state.tick_stopped || self.balance.nohz.idle_cpus.first().is_some() {

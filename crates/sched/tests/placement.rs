@@ -116,7 +116,7 @@ fn a_cpu_of_idle_policy_is_as_good_as_idle() {
     }
 }
 
-/// `find_idlest_group`: from a busy CPU a child goes to the group with the most idle CPUs, the first of equals; where cores have two
+/// `sched_balance_find_dst_group`: from a busy CPU a child goes to the group with the most idle CPUs, the first of equals; where cores have two
 /// threads that is an idle core, and among caches the emptier one.
 #[test]
 fn children_are_spread() {

@@ -15,7 +15,7 @@ fn machine(cpus: u32, topology: &str) -> Machine {
     Machine { topology: topology.parse().expect("a topology"), ..Machine::ideal(cpus) }
 }
 
-/// As many hogs as CPUs: each gets its own at once (`find_idlest_group` counts idle CPUs), whatever the machine looks like, but where few
+/// As many hogs as CPUs: each gets its own at once (`sched_balance_find_dst_group` counts idle CPUs), whatever the machine looks like, but where few
 /// tasks may stay on a node; so no task waits, and all end together.
 #[test]
 fn each_its_own_cpu() {

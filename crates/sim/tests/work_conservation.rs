@@ -100,7 +100,7 @@ proptest! {
 /// The kernel's limit: groups of CPUs are compared as a whole. Of one cache, CPU 0 idles beside four hogs that are bound to CPU 1: more
 /// tasks than CPUs, more of them runnable than 117 % of two CPUs' capacity (`group_is_overloaded`), and a load of 4 · 1024. The other one
 /// has 3 · 1024: two hogs on CPU 2 that may run on CPU 0, too, and one that is bound to CPU 3. An overloaded group takes no task from one
-/// of less load (`find_busiest_group`). So CPU 0 runs the three that are bound to it, for 3 · 60 ms, and idles from then on.
+/// of less load (`sched_balance_find_src_group`). So CPU 0 runs the three that are bound to it, for 3 · 60 ms, and idles from then on.
 #[test]
 fn an_idle_cpu_of_a_crowded_cache_takes_no_task_from_another_one() {
     let hogs = |name: &str, instances, affinity: &[u32], time| {

@@ -12,7 +12,7 @@ use crate::recorded_decider::RecordedDecider;
 use crate::settings::Tracked;
 
 impl<'a> Engine<'a> {
-    /// `update_blocked_averages` of one CPU, by whomever.
+    /// `sched_balance_update_blocked_averages` of one CPU, by whomever.
     pub(super) fn averages(&mut self, step: &[Entry<'a>], by: usize) {
         let ahead = self.ahead;
         let named = step.first().and_then(|entry| entry.record.number("cpu"));

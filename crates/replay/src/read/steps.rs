@@ -52,7 +52,7 @@ pub(crate) enum Act {
     Tick,
     /// A CPU is about to be balanced on a tick.
     Due,
-    /// `update_blocked_averages` of one queue.
+    /// `sched_balance_update_blocked_averages` of one queue.
     Averages,
     /// `task_fork_fair` (CFS).
     ForkPlaced,

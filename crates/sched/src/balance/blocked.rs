@@ -1,4 +1,4 @@
-//! `update_blocked_averages` (`kernel/sched/fair.c`): averages of a CPU that were not updated for a while; and the time that real-time
+//! `sched_balance_update_blocked_averages` (`kernel/sched/fair.c`): averages of a CPU that were not updated for a while; and the time that real-time
 //! and deadline tasks use there.
 
 use schedlab_model::CpuId;
@@ -9,8 +9,9 @@ use crate::fair::group::GroupId;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
-    /// `update_blocked_averages` (`sched_balance_update_blocked_averages`).
-    pub(crate) fn update_blocked_averages(&mut self, cpu: CpuId) {
+    /// `sched_balance_update_blocked_averages` (`update_blocked_averages` before 6.10).
+    #[doc(alias = "update_blocked_averages")]
+    pub(crate) fn sched_balance_update_blocked_averages(&mut self, cpu: CpuId) {
         self.update_rq_clock(cpu);
         let class = self.curr_class(cpu);
         self.update_class_load_avg(cpu, Class::Rt, class == Class::Rt);

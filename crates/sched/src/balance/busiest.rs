@@ -1,4 +1,4 @@
-//! `find_busiest_group` and `find_busiest_queue` (`sched_balance_find_src_group`, `sched_balance_find_src_rq` from 6.10 on): from where
+//! `sched_balance_find_src_group` and `sched_balance_find_src_rq` (`find_busiest_group`, `find_busiest_queue` before 6.10): from where
 //! a CPU takes work.
 
 use schedlab_model::CpuId;
@@ -42,8 +42,9 @@ impl DomainStats {
 }
 
 impl<D: Decider> Sched<D> {
-    /// `find_busiest_group`: the group to take from, with how much and of what in `env`.
-    pub(super) fn find_busiest_group(&mut self, env: &mut Env) -> Option<usize> {
+    /// `sched_balance_find_src_group` (`find_busiest_group` before 6.10): the group to take from, with how much and of what in `env`.
+    #[doc(alias = "find_busiest_group")]
+    pub(super) fn sched_balance_find_src_group(&mut self, env: &mut Env) -> Option<usize> {
         let mut stats = self.update_sd_lb_stats(env);
         env.imbalance = 0;
         let group = stats.busiest?;
@@ -54,7 +55,7 @@ impl<D: Decider> Sched<D> {
         (env.imbalance != 0).then_some(group)
     }
 
-    /// A short cut of [`Sched::find_busiest_group`] for a CPU that is idle or about to idle, among CPUs that share a cache and no core, so
+    /// A short cut of [`Sched::sched_balance_find_src_group`] for a CPU that is idle or about to idle, among CPUs that share a cache and no core, so
     /// that each is a group. True if no CPU has a waiting task, so that no task can be pulled; the state is then as after a whole search.
     pub(super) fn no_task_waits(&mut self, cpu: CpuId, idle: Idle) -> bool {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
@@ -84,7 +85,7 @@ impl<D: Decider> Sched<D> {
         true
     }
 
-    /// The decision matrix of `find_busiest_group`.
+    /// The decision matrix of `sched_balance_find_src_group`.
     fn wants_work(&self, env: &Env, stats: &mut DomainStats) -> bool {
         let (local, busiest) = (&stats.local_stat, &stats.busiest_stat);
         if matches!(busiest.group_type, GroupType::Misfit | GroupType::Imbalanced) {
@@ -261,8 +262,9 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// `find_busiest_queue`: of the group, by what is to be moved.
-    pub(super) fn find_busiest_queue(&self, env: &Env, group: usize) -> Option<CpuId> {
+    /// `sched_balance_find_src_rq` (`find_busiest_queue` before 6.10): of the group, by what is to be moved.
+    #[doc(alias = "find_busiest_queue")]
+    pub(super) fn sched_balance_find_src_rq(&self, env: &Env, group: usize) -> Option<CpuId> {
         let group = &self.balance.domains.groups[group];
         let mut busiest = None;
         let (mut most, mut most_capacity) = (0u64, 1u64);
@@ -286,7 +288,7 @@ impl<D: Decider> Sched<D> {
                     }
                 }
                 MigrationType::Util => {
-                    let util = self.cpu_util_boosted(cpu);
+                    let util = self.cpu_util_cfs_boost(cpu);
                     if running > 1 && most < util {
                         (busiest, most) = (Some(cpu), util);
                     }

@@ -8,8 +8,9 @@ use crate::decider::Decider;
 use crate::machine::Sched;
 
 impl<D: Decider> Sched<D> {
-    /// `find_idlest_cpu` (`sched_balance_find_dst_cpu`), from a level of `cpu`'s domains down.
-    pub(super) fn find_idlest_cpu(
+    /// `sched_balance_find_dst_cpu` (`find_idlest_cpu` before 6.10), from a level of `cpu`'s domains down.
+    #[doc(alias = "find_idlest_cpu")]
+    pub(super) fn sched_balance_find_dst_cpu(
         &mut self,
         level: usize,
         task: TaskId,
@@ -33,8 +34,8 @@ impl<D: Decider> Sched<D> {
             if !domain.shape.flags.has(flag) {
                 continue;
             }
-            let Some(group) = self.find_idlest_group(domain, task, cpu) else { continue };
-            chosen = self.find_idlest_group_cpu(group, task, cpu);
+            let Some(group) = self.sched_balance_find_dst_group(domain, task, cpu) else { continue };
+            chosen = self.sched_balance_find_dst_group_cpu(group, task, cpu);
             if chosen == cpu {
                 continue;
             }
@@ -47,8 +48,9 @@ impl<D: Decider> Sched<D> {
         chosen
     }
 
-    /// `find_idlest_group` (`sched_balance_find_dst_group`): another group that is idler than this CPU's; none if this is best.
-    fn find_idlest_group(&self, domain: &Domain, task: TaskId, this: CpuId) -> Option<usize> {
+    /// `sched_balance_find_dst_group` (`find_idlest_group` before 6.10): another group that is idler than this CPU's; none if this is best.
+    #[doc(alias = "find_idlest_group")]
+    fn sched_balance_find_dst_group(&self, domain: &Domain, task: TaskId, this: CpuId) -> Option<usize> {
         let (shape, groups) = (&domain.shape, &self.balance.domains.groups);
         let allowed = self.tasks[task.index()].affinity.as_ref();
         let mut local = None;
@@ -109,8 +111,9 @@ impl<D: Decider> Sched<D> {
         adjust_numa_imbalance(&self.rules, imbalance, local.sum_nr_running + 1, threshold) == 0
     }
 
-    /// `find_idlest_group_cpu`: the CPU that went idle last, or the one of least load.
-    fn find_idlest_group_cpu(&self, group: usize, task: TaskId, this: CpuId) -> CpuId {
+    /// `sched_balance_find_dst_group_cpu` (`find_idlest_group_cpu` before 6.10): the CPU that went idle last, or the one of least load.
+    #[doc(alias = "find_idlest_group_cpu")]
+    fn sched_balance_find_dst_group_cpu(&self, group: usize, task: TaskId, this: CpuId) -> CpuId {
         let group = &self.balance.domains.groups[group];
         if group.weight == 1 {
             return CpuId(group.span.first().unwrap_or(this.index()) as u32);

@@ -1,4 +1,4 @@
-//! `load_balance` (`sched_balance_rq` from 6.10 on): one level of one CPU's domains is brought into balance.
+//! `sched_balance_rq` (`load_balance` before 6.10): one level of one CPU's domains is brought into balance.
 
 use schedlab_model::{BalanceRule, CpuId, Reason, TaskId};
 
@@ -36,8 +36,9 @@ fn balanced(level: usize, idle: Idle, given: Option<(CpuId, u32)>, by: BalanceRu
 }
 
 impl<D: Decider> Sched<D> {
-    /// How many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
-    pub(crate) fn load_balance(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
+    /// `sched_balance_rq` (`load_balance` before 6.10): how many tasks were moved, and whether the CPU is to go on with larger domains: false if it is another one's part.
+    #[doc(alias = "load_balance")]
+    pub(crate) fn sched_balance_rq(&mut self, cpu: CpuId, level: usize, idle: Idle, was_idle: bool) -> (u32, bool) {
         // Mostly so, and then there is no need of an `env`.
         if self.no_task_waits(cpu, idle) && self.decider.balance(cpu, idle, None).is_none() {
             let domain = self.domain(cpu, level);
@@ -56,7 +57,9 @@ impl<D: Decider> Sched<D> {
                 goes_on = false;
                 break End::Balanced;
             }
-            let found = self.find_busiest_group(&mut env).and_then(|group| self.find_busiest_queue(&env, group));
+            let found = self
+                .sched_balance_find_src_group(&mut env)
+                .and_then(|group| self.sched_balance_find_src_rq(&env, group));
             if self.balance.recorded {
                 match self.recorded_pull(&mut env, found, &mut active) {
                     Some(end) => break end,
@@ -185,7 +188,7 @@ impl<D: Decider> Sched<D> {
         End::Moved(0)
     }
 
-    /// The end of `load_balance`: when to look again. How many were moved.
+    /// The end of `sched_balance_rq`: when to look again. How many were moved.
     fn set_balance_interval(&mut self, env: &Env, end: End, active: bool) -> u32 {
         if let End::Moved(moved) = end {
             if self.rules.imbalance_resets_interval || !active || self.need_active_balance(env) {

@@ -13,8 +13,8 @@ impl<D: Decider> Sched<D> {
     /// `sched_balance_newidle` (`kernel/sched/fair.c`; `newidle_balance` before 6.10): pulls tasks for a CPU that would idle, the nearest
     /// domain first; whether the CPU has something to run afterwards. Larger domains are looked at only while what that cost so far, and cost at
     /// most before, is less than the CPU is expected to idle.
-    #[doc(alias = "sched_balance_newidle")]
-    pub(crate) fn newidle_balance(&mut self, cpu: CpuId) -> bool {
+    #[doc(alias = "newidle_balance")]
+    pub(crate) fn sched_balance_newidle(&mut self, cpu: CpuId) -> bool {
         let now = self.jiffies(cpu);
         let was_idle = self.rqs[cpu.index()].curr == TaskId::IDLE;
         let clock = self.rqs[cpu.index()].clock;
@@ -44,7 +44,7 @@ impl<D: Decider> Sched<D> {
                 self.update_next_balance(cpu, 0, &mut next_balance);
             }
         } else {
-            self.update_blocked_averages(cpu);
+            self.sched_balance_update_blocked_averages(cpu);
             for level in 0..levels {
                 self.update_next_balance(cpu, level, &mut next_balance);
                 let domain = &self.balance.domains.cpus[cpu.index()].levels[level];
@@ -55,7 +55,7 @@ impl<D: Decider> Sched<D> {
                 if domain.shape.flags.has(DomainFlags::BALANCE_NEWIDLE) {
                     let Some(weight) = self.newidle_weight(cpu, level) else { continue };
                     let before = self.balance.looked_at;
-                    let (moved, on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
+                    let (moved, on) = self.sched_balance_rq(cpu, level, Idle::NewlyIdle, was_idle);
                     (pulled, goes_on) = (moved > 0, on);
                     let domain_cost = (self.balance.looked_at - before) * self.balance.search_cost;
                     cost += domain_cost;

@@ -1,4 +1,4 @@
-//! `rebalance_domains` (`sched_balance_domains`) and its idle stand-in, `nohz_idle_balance` (`kernel/sched/fair.c`): balancing on ticks.
+//! `sched_balance_domains` (`rebalance_domains` before 6.10) and its idle stand-in, `nohz_idle_balance` (`kernel/sched/fair.c`): balancing on ticks.
 
 use schedlab_model::{CpuId, TaskId};
 
@@ -33,9 +33,10 @@ impl Balance {
 }
 
 impl<D: Decider> Sched<D> {
-    /// `trigger_load_balance` (`sched_balance_trigger`) at the end of a tick, with the interrupt that follows it: the CPU balances its own
+    /// `sched_balance_trigger` (`trigger_load_balance` before 6.10) at the end of a tick, with the interrupt that follows it: the CPU balances its own
     /// domains if it is time, and wakes an idle one to balance for all that idle.
-    pub(crate) fn trigger_load_balance(&mut self, cpu: CpuId) {
+    #[doc(alias = "trigger_load_balance")]
+    pub(crate) fn sched_balance_trigger(&mut self, cpu: CpuId) {
         if !self.balance.on() || !self.is_online(cpu) || self.balance.recorded {
             return;
         }
@@ -51,9 +52,9 @@ impl<D: Decider> Sched<D> {
     /// `run_rebalance_domains` where it is time to.
     #[inline(never)]
     pub(crate) fn balance_domains(&mut self, cpu: CpuId) {
-        self.update_blocked_averages(cpu);
+        self.sched_balance_update_blocked_averages(cpu);
         let idle = if self.rqs[cpu.index()].curr == TaskId::IDLE { Idle::Idle } else { Idle::Busy };
-        self.rebalance_domains(cpu, idle);
+        self.sched_balance_domains(cpu, idle);
     }
 
     /// `kick_ilb`: the other CPU pays.
@@ -70,8 +71,9 @@ impl<D: Decider> Sched<D> {
         self.balance.sd_interval(&self.rules, domain, busy)
     }
 
-    /// `rebalance_domains`: every domain whose interval is over.
-    pub(crate) fn rebalance_domains(&mut self, cpu: CpuId, idle: Idle) {
+    /// `sched_balance_domains` (`rebalance_domains` before 6.10): every domain whose interval is over.
+    #[doc(alias = "rebalance_domains")]
+    pub(crate) fn sched_balance_domains(&mut self, cpu: CpuId, idle: Idle) {
         let now = self.jiffies(cpu);
         let mut idle = idle;
         let mut busy = idle != Idle::Idle && !self.sched_idle_cpu(cpu);
@@ -89,7 +91,7 @@ impl<D: Decider> Sched<D> {
             }
             let mut interval = self.get_sd_balance_interval(domain, busy);
             if now >= domain.last_balance + interval {
-                let (moved, on) = self.load_balance(cpu, level, idle, false);
+                let (moved, on) = self.sched_balance_rq(cpu, level, idle, false);
                 goes_on = on;
                 if moved > 0 {
                     // Where that is recorded it comes a moment later.
@@ -197,7 +199,7 @@ impl<D: Decider> Sched<D> {
             if now >= self.rqs[cpu.index()].balance.next_balance {
                 self.update_rq_clock(cpu);
                 if kick.balance {
-                    self.rebalance_domains(cpu, Idle::Idle);
+                    self.sched_balance_domains(cpu, Idle::Idle);
                 }
             }
             let next = self.rqs[cpu.index()].balance.next_balance;
@@ -229,7 +231,7 @@ impl<D: Decider> Sched<D> {
             return true;
         }
         self.update_rq_clock(cpu);
-        self.update_blocked_averages(cpu);
+        self.sched_balance_update_blocked_averages(cpu);
         self.rqs[cpu.index()].balance.has_blocked_load
     }
 

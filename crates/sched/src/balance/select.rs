@@ -270,7 +270,7 @@ impl<D: Decider> Sched<D> {
             }
         }
         if let Some(level) = slow {
-            let chosen = self.find_idlest_cpu(level, task, cpu, previous, flag);
+            let chosen = self.sched_balance_find_dst_cpu(level, task, cpu, previous, flag);
             let by = if chosen == cpu { SelectRule::NoIdlerGroup } else { SelectRule::Idlest };
             return Selected::by(chosen, by);
         }

@@ -134,7 +134,7 @@ impl<D: Decider> Sched<D> {
 
     /// `cpu_util_cfs_boost` (6.5 on): tasks that wait for the CPU count as well.
     #[inline]
-    pub(super) fn cpu_util_boosted(&self, cpu: CpuId) -> u64 {
+    pub(super) fn cpu_util_cfs_boost(&self, cpu: CpuId) -> u64 {
         let avg = self.root_avg(cpu);
         let util = self.cpu_util(cpu, &avg);
         if self.rules.util_boosted_by_runnable { util.max(avg.runnable_avg).min(1024) } else { util }

@@ -150,7 +150,7 @@ impl<D: Decider> Sched<D> {
         let key = self.key(se);
         let (queue, entity) = (&mut self.cfs_rqs[cfs.index()], &mut self.entities[se.index()]);
         if self.rules.eevdf {
-            queue.avg_vruntime_add(entity, &self.rules);
+            queue.sum_w_vruntime_add(entity, &self.rules);
         }
         entity.sequence = queue.timeline.insert(key, entity.vruntime, entity.slice, se);
         self.move_origin(cfs);
@@ -181,7 +181,7 @@ impl<D: Decider> Sched<D> {
         let found = queue.timeline.remove(key, sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
         if self.rules.eevdf {
-            queue.avg_vruntime_sub(&self.entities[se.index()], &self.rules);
+            queue.sum_w_vruntime_sub(&self.entities[se.index()], &self.rules);
         }
         self.move_origin(cfs);
     }

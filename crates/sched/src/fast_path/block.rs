@@ -297,7 +297,7 @@ impl Sched<Ours> {
 }
 
 impl Rq {
-    /// [`Sched::newidle_balance`] where it is not worth to look at others for work, and the CPU balances at `next_balance` at the latest.
+    /// [`Sched::sched_balance_newidle`] where it is not worth to look at others for work, and the CPU balances at `next_balance` at the latest.
     #[inline(always)]
     pub(super) fn begin_idle(&mut self, next_balance: u64) {
         let state = &mut self.balance;

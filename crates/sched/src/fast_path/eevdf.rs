@@ -13,7 +13,7 @@ impl CfsRq {
     /// An entity that comes to wait joins the sums, and is put in its place (`__enqueue_entity`).
     #[inline(always)]
     pub(super) fn put_in(&mut self, entity: &mut Entity, se: EntityId, rules: &Rules) {
-        self.avg_vruntime_add(entity, rules);
+        self.sum_w_vruntime_add(entity, rules);
         entity.sequence = self.timeline.insert(entity.deadline, entity.vruntime, entity.slice, se);
     }
 
@@ -22,7 +22,7 @@ impl CfsRq {
     pub(super) fn take_off(&mut self, entity: &Entity, rules: &Rules) {
         let found = self.timeline.remove(entity.deadline, entity.sequence);
         debug_assert!(found, "an entity on the queue is in its timeline");
-        self.avg_vruntime_sub(entity, rules);
+        self.sum_w_vruntime_sub(entity, rules);
     }
 
     /// `update_entity_lag` of the entity that runs on it, and leaves.

@@ -330,7 +330,7 @@ impl Sched<Ours> {
         entity.set_load(weight);
     }
 
-    /// [`Sched::update_blocked_averages`] of a CPU that has its clocks. The averages of the other classes are always zero.
+    /// [`Sched::sched_balance_update_blocked_averages`] of a CPU that has its clocks. The averages of the other classes are always zero.
     pub(super) fn group_update_blocked(&mut self, cpu: CpuId) {
         let mut blocked = false;
         for group in (1..self.groups.len()).rev() {

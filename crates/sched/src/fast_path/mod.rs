@@ -8,11 +8,11 @@
 //! - `wake.rs`: a sleeper's timer expires, and its CPU, if that idles, takes it (`select_task_rq`, `try_to_wake_up`, `schedule`); `eevdf.rs`
 //!   of a busy CPU under EEVDF;
 //! - `block.rs`: the running task goes to sleep, and another task or none runs (`schedule`);
-//! - `newidle.rs`: a CPU that would idle looks at others for work (`newidle_balance`);
+//! - `newidle.rs`: a CPU that would idle looks at others for work (`sched_balance_newidle`);
 //! - `switch.rs`: a woken task preempts the running one, or an idle CPU begins to run a task (`schedule`);
 //! - `tick.rs`: ticks that look at a slice, with those that were put off before them, and the switch to the next task that follows
 //!   (`task_tick_fair`, `schedule`); and those of a task that is alone beside CPUs that idle, which mostly leave balancing as it was
-//!   (`trigger_load_balance`);
+//!   (`sched_balance_trigger`);
 //! - `slices.rs`: all ticks and switches of a CPU whose tasks compute, as long as no other CPU or task has a part in it.
 //!
 //! Task groups that have nothing but a weight, no quota and no `cpu.idle`, are on the fast path too: `groups.rs` has the sequences for wake-ups, tasks

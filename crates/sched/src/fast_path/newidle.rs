@@ -41,7 +41,7 @@ impl Work {
 }
 
 impl Sched<Ours> {
-    /// [`Sched::newidle_balance`] of a CPU whose last task left just now.
+    /// [`Sched::sched_balance_newidle`] of a CPU whose last task left just now.
     #[inline(never)]
     pub(super) fn flat_newidle(&mut self, cpu: CpuId) -> Work {
         let rq = known!(mut self.rqs[cpu.index()]);
@@ -52,7 +52,7 @@ impl Sched<Ours> {
         Work::Nothing
     }
 
-    /// [`Sched::newidle_balance`] where it is worth to look at others for work.
+    /// [`Sched::sched_balance_newidle`] where it is worth to look at others for work.
     ///
     /// With one domain, in which CPUs share a cache and no core, each group is one CPU, and of what balancing asks of groups little is left. The
     /// CPU itself has capacity to spare and nothing to run; so it is others with two tasks or more, and their number alone says how many are
@@ -62,14 +62,14 @@ impl Sched<Ours> {
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let place = &balance.domains.cpus[cpu.index()];
         let (Some(only), true) = (place.levels.first(), place.only_cache) else {
-            return Work::of(self.newidle_balance(cpu));
+            return Work::of(self.sched_balance_newidle(cpu));
         };
         let (shape, tunables, rq) = (&only.shape, &rules.tunables, known!(mut rqs[cpu.index()]));
         // After many attempts in vain a running task is moved, and after 32 tasks a balancer takes breath.
         let usual = only.nr_balance_failed <= shape.cache_nice_tries + 2 && tunables.nr_migrate <= 32;
         let worth_it = balance.is_worth_looking(rq.balance.avg_idle, rules.least_idle_time(only.max_newidle_lb_cost));
         if !(usual && worth_it && rules.newidle_by_balance_cost) {
-            return Work::of(self.newidle_balance(cpu));
+            return Work::of(self.sched_balance_newidle(cpu));
         }
         let (now, next_balance) = (balance.jiffy.0, balance.latest_balance(rq.balance.newidle.due));
         if self.groups.len() > 1 {
@@ -101,7 +101,7 @@ impl Sched<Ours> {
         work
     }
 
-    /// [`Sched::load_balance`] with what the domain remembers of it.
+    /// [`Sched::sched_balance_rq`] with what the domain remembers of it.
     #[inline(always)]
     fn flat_search(&mut self, cpu: CpuId) -> Work {
         let Self { rqs, balance, .. } = self;
@@ -148,7 +148,7 @@ impl Sched<Ours> {
         work
     }
 
-    /// `find_busiest_group` and `find_busiest_queue` among single CPUs for one that has nothing to run, where a task waits on some CPU.
+    /// `sched_balance_find_src_group` and `sched_balance_find_src_rq` among single CPUs for one that has nothing to run, where a task waits on some CPU.
     fn flat_busiest(&mut self, cpu: CpuId) -> Option<CpuId> {
         let Self { rules, rqs, cfs_rqs, balance, idle_cpus, .. } = self;
         let shape = &balance.domains.cpus[cpu.index()].levels[0].shape;
@@ -293,7 +293,7 @@ impl Sched<Ours> {
 }
 
 impl Rq {
-    /// [`Sched::update_blocked_averages`] in the tick `now` of a CPU whose fair queue's averages, these, are up to date.
+    /// [`Sched::sched_balance_update_blocked_averages`] in the tick `now` of a CPU whose fair queue's averages, these, are up to date.
     #[inline(always)]
     pub(super) fn update_blocked(&mut self, avg: &SchedAvg, now: u64) {
         let state = &mut self.balance;

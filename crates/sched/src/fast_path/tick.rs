@@ -182,7 +182,7 @@ impl Sched<Ours> {
             self.cfs_rqs[cfs.index()].update_min_vruntime(Some(self.entities[se.index()].vruntime));
         }
         self.flat_update_load(cpu, cfs, se);
-        self.flat_trigger_load_balance(cpu);
+        self.flat_balance_trigger(cpu);
         Some(self.need_resched(cpu))
     }
 
@@ -199,10 +199,10 @@ impl Sched<Ours> {
         self.resched_curr(cpu);
     }
 
-    /// [`Sched::trigger_load_balance`] of a CPU whose task is alone, and whose averages are up to date. Mostly its domain is not due, as it is due more
+    /// [`Sched::sched_balance_trigger`] of a CPU whose task is alone, and whose averages are up to date. Mostly its domain is not due, as it is due more
     /// rarely than while the CPU idled, when it was last said when that would be.
     #[inline(always)]
-    fn flat_trigger_load_balance(&mut self, cpu: CpuId) {
+    fn flat_balance_trigger(&mut self, cpu: CpuId) {
         let kick = self.nohz_balancer_kick(cpu);
         let Self { rules, rqs, cfs_rqs, balance, .. } = self;
         let (rq, now) = (&mut rqs[cpu.index()], balance.jiffy.0);

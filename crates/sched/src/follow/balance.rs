@@ -102,23 +102,23 @@ impl<D: Decider> Sched<D> {
     pub fn search_on(&mut self, cpu: CpuId) -> TaskId {
         let next = self.pick_next_task(cpu);
         if next == TaskId::IDLE {
-            self.newidle_balance(cpu);
+            self.sched_balance_newidle(cpu);
         }
         next
     }
 
-    /// `update_blocked_averages` of one CPU, at its clock.
+    /// `sched_balance_update_blocked_averages` of one CPU, at its clock.
     pub fn update_blocked_load(&mut self, cpu: CpuId) {
-        self.update_blocked_averages(cpu);
+        self.sched_balance_update_blocked_averages(cpu);
     }
 
-    /// `rebalance_domains` where the recording says that the CPU may balance, if it is time (`next_balance`): each domain that is due
+    /// `sched_balance_domains` where the recording says that the CPU may balance, if it is time (`next_balance`): each domain that is due
     /// balances, the decider gets the task that it would take ([`Decider::pull`]), and its answer decides the rest. `idle`: the CPU was
     /// idle at its tick.
     pub fn rebalance(&mut self, cpu: CpuId, idle: bool) {
         let due = self.balance_of(cpu).is_some_and(|state| self.jiffies(cpu) >= state.next_balance);
         if due {
-            self.rebalance_domains(cpu, if idle { Idle::Idle } else { Idle::Busy });
+            self.sched_balance_domains(cpu, if idle { Idle::Idle } else { Idle::Busy });
         }
     }
 
@@ -172,7 +172,7 @@ impl<D: Decider> Sched<D> {
             self.update_next_balance(cpu, level, &mut next);
             self.rqs[cpu.index()].balance.next_balance = next;
             if flags.has(DomainFlags::BALANCE_NEWIDLE) {
-                let (moved, goes_on) = self.load_balance(cpu, level, Idle::NewlyIdle, was_idle);
+                let (moved, goes_on) = self.sched_balance_rq(cpu, level, Idle::NewlyIdle, was_idle);
                 if moved > 0 || !goes_on {
                     return;
                 }

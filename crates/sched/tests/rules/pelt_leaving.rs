@@ -63,7 +63,7 @@ fn a_task_that_stays_in_its_group_joins_its_queues_load_anew() {
     }
 }
 
-/// `find_idlest_cpu` brings the averages of a task that begins another program up to where its queue is, as if it had slept
+/// `sched_balance_find_dst_cpu` brings the averages of a task that begins another program up to where its queue is, as if it had slept
 /// since (`sync_entity_load_avg`); at fork there are none yet.
 #[test]
 fn exec_looks_at_a_load_as_if_it_had_slept() {

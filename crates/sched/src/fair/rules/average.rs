@@ -54,18 +54,18 @@ impl CfsRq {
     }
 
     /// `sum_w_vruntime_add` (7.2; `avg_vruntime_add` before): an entity that comes to wait joins the sums (since 147f3efaa241, 6.6).
-    #[doc(alias = "sum_w_vruntime_add")]
+    #[doc(alias = "avg_vruntime_add")]
     #[inline(always)]
-    pub(crate) fn avg_vruntime_add(&mut self, entity: &Entity, rules: &Rules) {
+    pub(crate) fn sum_w_vruntime_add(&mut self, entity: &Entity, rules: &Rules) {
         let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
         self.avg_vruntime = self.avg_vruntime.wrapping_add(key.wrapping_mul(weight));
         self.avg_load += weight;
     }
 
     /// `sum_w_vruntime_sub` (7.2; `avg_vruntime_sub` before): one that waits no longer leaves them (since 147f3efaa241, 6.6).
-    #[doc(alias = "sum_w_vruntime_sub")]
+    #[doc(alias = "avg_vruntime_sub")]
     #[inline(always)]
-    pub(crate) fn avg_vruntime_sub(&mut self, entity: &Entity, rules: &Rules) {
+    pub(crate) fn sum_w_vruntime_sub(&mut self, entity: &Entity, rules: &Rules) {
         let (key, weight) = (self.entity_key(entity), rules.weight_in_average(entity.load));
         self.avg_vruntime = self.avg_vruntime.wrapping_sub(key.wrapping_mul(weight));
         self.avg_load -= weight;
