@@ -64,7 +64,7 @@ fn run<S: EventSink + Default>(
             let virtual_time = (queue.min_vruntime, queue.zero_vruntime, queue.avg_vruntime, queue.avg_load);
             let who = (queue.curr, queue.next, queue.last, queue.skip, queue.timeline.iter().collect::<Vec<_>>());
             let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
-            let balance = (sched.domains(cpu), sched.balance_state(cpu));
+            let balance = (sched.domains(cpu), sched.balance_state(cpu), sched.fair_server_state(cpu));
             states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
         }
         // The root group's queues and entities are those above.
@@ -208,6 +208,24 @@ fn messages() -> impl Strategy<Value = Vec<Task>> {
     })
 }
 
+/// Tasks that compute for long before each message to a task that waits for it.
+fn rare_messages() -> impl Strategy<Value = Vec<Task>> {
+    let pair = (1u32..3, 0..CHANNELS, 5_000u64..60_000, 10u64..5_000);
+    prop::collection::vec(pair, 0..3).prop_map(|pairs| {
+        let micros = |time| Step::Run(Duration::Fixed(Time::from_micros(time)));
+        let ends = (0..).zip(pairs).flat_map(|(number, (instances, channel, writes, reads))| {
+            let channel = format!("channel{channel}");
+            let writer = vec![micros(writes), Step::Write { channel: channel.clone(), bytes: 1 }];
+            let reader = vec![Step::Read { channel, bytes: 1 }, micros(reads)];
+            [("writer", writer), ("reader", reader)].map(|(name, steps)| {
+                let (name, steps) = (format!("{name}{number}"), vec![Step::Loop { count: 20, steps }]);
+                Task { name, instances, steps, ..Task::default() }
+            })
+        });
+        ends.collect()
+    })
+}
+
 /// Up to two groups at the top with one below the first, each with a weight of its own or the default, and which of them, if any, each kind of task is
 /// in.
 fn groups() -> impl Strategy<Value = (Vec<Option<u64>>, Vec<usize>)> {
@@ -311,8 +329,27 @@ proptest! {
     /// CPUs go on alone for a while where the sink does not listen (`fast_path/alone.rs`).
     #[test]
     fn cpus_that_go_on_alone_leave_what_the_long_way_does(
-        busy in (hogs(), machines()),
+        (mut hogs, machine) in (hogs(), machines()),
+        // A wake-up by another CPU's task may move a sleeper off a queue whose ticks were done alone.
+        messages in rare_messages(),
         release in prop::sample::select(&["5.10", "6.1"][..]),
+        hz in prop::sample::select(&[250u32, 1000, 1000][..]),
+        (millis, phase) in (50u64..600, 0u64..1000),
+    ) {
+        hogs.extend(messages);
+        let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
+        is_the_same_both_ways((hogs, machine), &scheduler, (millis, phase))?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// CPU-bound tasks under EEVDF: ticks are put off for long, and fair servers use up their runtime (`fast_path/tick.rs`).
+    #[test]
+    fn cpu_bound_tasks_of_eevdf_leave_what_they_do_on_the_general_path(
+        busy in (hogs(), machines()),
+        release in prop::sample::select(&["6.12", "6.18", "7.2"][..]),
         hz in prop::sample::select(&[250u32, 1000, 1000][..]),
         (millis, phase) in (50u64..600, 0u64..1000),
     ) {

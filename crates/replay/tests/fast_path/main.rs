@@ -16,17 +16,19 @@ use schedlab_model::Time;
 use machine::{Op, Path, Run};
 use queue::{Queue, recorded_queues};
 
-/// Recordings of CFS and of EEVDF up to 6.12, the rules that the fast path has: one CPU or several, many tasks or few.
-const RECORDINGS: [&str; 9] = [
+/// Recordings of CFS and of EEVDF whose rules the fast path has: one CPU or several, many tasks or few.
+const RECORDINGS: [&str; 11] = [
     "hogs-5.10",
     "hogs-6.1",
     "hogs-6.12",
+    "hogs-7.2",
     "k61-hackbench",
     "k612-hackbench",
     "pipes-4-near-6.1",
     "pipes-4-near-6.12",
     "sleepers-2-apart-6.1",
     "sleepers-4-apart-6.12",
+    "sleepers-7.2",
 ];
 
 /// The queues that a recording reaches; replayed once for all cases.
