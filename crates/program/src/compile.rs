@@ -1,8 +1,8 @@
-//! From steps to flat instructions, and what a whole run amounts to.
+//! From steps to flat instructions.
 
 use std::collections::HashMap;
 
-use schedlab_model::{Duration, MAX_TASKS, ModelError, Step, Task, Workload, group_tree};
+use schedlab_model::{Duration, ModelError, Step, Task, Workload, group_tree};
 
 use crate::check::{
     MAX_NESTING, asleep_fault, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault,
@@ -11,6 +11,7 @@ use crate::check::{
 use crate::objects::{Objects, file_fault, nodes_fault};
 use crate::op::{Instruction, Rounds, link};
 use crate::random::name_key;
+use crate::totals::{Doings, saturate, sum_up};
 use crate::{Membership, Op, Program, Template, TemplateId, Traffic, holding};
 
 /// How many tasks one `fork` step makes at most where it is repeated without end (rt-app's `FORKS_LIMIT`).
@@ -18,15 +19,6 @@ pub const FORKS_WITHOUT_END: u32 = 1024;
 
 /// Rounds of a loop without end: more than there are nanoseconds in half a millennium.
 const ENDLESS: u64 = u64::MAX;
-
-/// What one task of a template does in its life.
-#[derive(Default)]
-struct Doings {
-    /// Children, by template.
-    forks: HashMap<TemplateId, u128>,
-    /// Traffic, by channel.
-    traffic: HashMap<u32, Traffic>,
-}
 
 pub(crate) struct Compiler<'a> {
     workload: &'a Workload,
@@ -115,7 +107,7 @@ impl<'a> Compiler<'a> {
         }
         self.latches_open()?;
         self.turnaround()?;
-        self.totals()?;
+        sum_up(self.workload, &self.doings, &mut self.program)?;
         self.program.code = link(&self.code);
         Ok(self.program)
     }
@@ -391,102 +383,6 @@ impl<'a> Compiler<'a> {
         self.program.turnaround_mark = Some(mark as u32);
         Ok(())
     }
-
-    /// How many tasks of each template there will be, and what passes through each channel.
-    fn totals(&mut self) -> Result<(), ModelError> {
-        let order = self.parents_first()?;
-        let mut totals: Vec<u128> = self.workload.tasks.iter().map(|task| u128::from(task.instances)).collect();
-        for parent in order {
-            for (child, count) in &self.doings[parent].forks {
-                totals[child.index()] = totals[child.index()].saturating_add(totals[parent].saturating_mul(*count));
-            }
-        }
-        let all = totals.iter().fold(0u128, |sum, &count| sum.saturating_add(count));
-        if all == 0 {
-            return Err(refuse(self.workload, "tasks", "none is there from the start; give one at least one instance"));
-        }
-        if all > u128::from(MAX_TASKS) {
-            let many = if all > u128::from(u64::MAX) { "more than 2^64".to_owned() } else { all.to_string() };
-            return Err(refuse(
-                self.workload,
-                "tasks",
-                format!("{many} tasks are too many; allowed: 1 to {MAX_TASKS}"),
-            ));
-        }
-        self.program.total_tasks = saturate(all);
-        for ((template, doings), &total) in self.program.templates.iter_mut().zip(&self.doings).zip(&totals) {
-            template.total = saturate(total);
-            for (channel, traffic) in &doings.traffic {
-                self.program.traffic[*channel as usize].add(*traffic, template.total);
-            }
-        }
-        for (name, traffic) in self.workload.channels.keys().zip(&self.program.traffic) {
-            // A run that ends by itself may leave a reader waiting.
-            if self.workload.duration.is_none() && traffic.bytes_read > traffic.bytes_written {
-                let why = format!(
-                    "tasks read {} bytes from it, but only {} are ever written, so a reader would wait for ever",
-                    traffic.bytes_read, traffic.bytes_written
-                );
-                return Err(refuse(self.workload, format!("channel '{name}'"), why));
-            }
-        }
-        Ok(())
-    }
-
-    /// Templates in an order in which each comes after all that fork it (Kahn 1962).
-    fn parents_first(&self) -> Result<Vec<usize>, ModelError> {
-        let mut forked_by = vec![0usize; self.doings.len()];
-        for child in self.doings.iter().flat_map(|doings| doings.forks.keys()) {
-            forked_by[child.index()] += 1;
-        }
-        let mut order: Vec<usize> = (0..forked_by.len()).filter(|&id| forked_by[id] == 0).collect();
-        let mut done = 0;
-        while let Some(&parent) = order.get(done) {
-            done += 1;
-            for child in self.doings[parent].forks.keys() {
-                forked_by[child.index()] -= 1;
-                if forked_by[child.index()] == 0 {
-                    order.push(child.index());
-                }
-            }
-        }
-        // What is left is on a cycle or below one; one that is on it is named.
-        match (0..forked_by.len()).find(|&id| forked_by[id] > 0 && self.reaches(id, id)) {
-            Some(id) => {
-                let name = &self.workload.tasks[id].name;
-                Err(refuse(self.workload, format!("task '{name}'"), "its forks lead back to itself, without end"))
-            }
-            None => Ok(order),
-        }
-    }
-
-    /// Whether forks lead from one template to another.
-    fn reaches(&self, from: usize, to: usize) -> bool {
-        let mut seen = vec![false; self.doings.len()];
-        let mut ahead = vec![from];
-        while let Some(id) = ahead.pop() {
-            for child in self.doings[id].forks.keys() {
-                if child.index() == to {
-                    return true;
-                }
-                if !std::mem::replace(&mut seen[child.index()], true) {
-                    ahead.push(child.index());
-                }
-            }
-        }
-        false
-    }
-}
-
-impl Traffic {
-    /// Adds `part`, `times` over.
-    fn add(&mut self, part: Self, times: u64) {
-        let more = |sum: &mut u64, part: u64| *sum = sum.saturating_add(part.saturating_mul(times));
-        more(&mut self.messages_written, part.messages_written);
-        more(&mut self.bytes_written, part.bytes_written);
-        more(&mut self.messages_read, part.messages_read);
-        more(&mut self.bytes_read, part.bytes_read);
-    }
 }
 
 /// The place of a name in a list, at whose end it is put if it is new.
@@ -496,8 +392,4 @@ fn index_of(names: &mut Vec<String>, name: &str) -> u32 {
         names.len() - 1
     });
     index as u32
-}
-
-fn saturate(count: u128) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

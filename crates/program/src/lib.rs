@@ -36,6 +36,7 @@ mod op;
 mod places;
 mod program;
 mod random;
+mod totals;
 
 pub use check::{MAX_MESSAGE, MAX_NESTING};
 pub use compile::FORKS_WITHOUT_END;
