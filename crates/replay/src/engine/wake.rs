@@ -376,9 +376,9 @@ mod tests {
     fn a_mark_of_the_charge_decides_nothing() {
         const CHECK: &str =
             " n-414   0d.h4. 5.589948000: k_cpw: pid=415 wf=0x8 tif=0x80800 cpid=414 ct=805082053 c=805082053 cpu=0";
-        const CHARGE: &str = " n-414   0d.h4. 5.589949000: k_uc: cfs=0x2880 cse=0x80 cmy=0x0 pid=414 vr=963615997 dl=964315997 xs=804195588 ct=805082053 cpu=0";
-        const MARK: &str = " n-414   0d.h4. 5.589950000: k_resched: cpu=0 tif=5 cpid=414";
-        const PICK: &str = " n-414   0dNh4. 5.589951000: k_eevdf: zv=963615997 av=0 al=1024 ss=0 nr=3 cpid=414 next=0 prot=1 cse=0x80 cfs=0x2880 ct=805082053";
+        const CHARGE: &str = " n-414   0d.h4. 5.589948000: k_uc: cfs=0x2880 cse=0x80 cmy=0x0 pid=414 vr=963615997 dl=964315997 xs=804195588 ct=805082053 cpu=0";
+        const MARK: &str = " n-414   0d.h4. 5.589948000: k_resched: cpu=0 tif=5 cpid=414";
+        const PICK: &str = " n-414   0dNh4. 5.589948000: k_eevdf: zv=963615997 av=0 al=1024 ss=0 nr=3 cpid=414 next=0 prot=1 cse=0x80 cfs=0x2880 ct=805082053";
         for (lines, charges, expected) in [
             (vec![CHECK, CHARGE, MARK], true, false),
             (vec![CHECK, MARK], true, true),
