@@ -277,7 +277,7 @@ def _replay(scenario: str, series: str, level: str, path: Path, into: Collected)
             into.drawn[scenario, series] = drawn
         report: Any = json.loads(_core.replay(path, None, None, level))
         into.reports[key] = report
-    except (SchedlabError, OSError, EOFError, ValueError) as error:
+    except (SchedlabError, OSError, EOFError, RuntimeError, ValueError) as error:
         into.reasons[key] = f"its replay: {error}"
     into.accelerators[series] = how_it_ran(path.parent)
 
