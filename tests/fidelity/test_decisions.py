@@ -292,10 +292,12 @@ def test_the_file_covers_what_it_has_to() -> None:
 def test_a_page_says_what_holds_what_fails_and_where() -> None:
     register = Register.parse(SMALL)
     reports = _holding()
-    collected = Collected(kernels={"6.12": "6.12.107"}, accelerators={"6.12": "tcg"})
+    days = {"6.12": {"2026-01-02", "2026-01-01"}}
+    collected = Collected({"6.12": "6.12.107"}, {"6.12": "tcg"}, days)
     where = Circumstances("2026-01-02", "abc1234", "a CPU", "6.18", 90.0, False, ("own",))
     whole = page(register, collected, judge(register, reports), where)
     assert "2026-01-02, commit abc1234, a CPU" in whole
+    assert "| 6.12 | 6.12.107 | tcg | 2026-01-01 to 2026-01-02 |" in whole
     # The goal and two lines; the third is a known divergence, and that is no agreement.
     headline = "**3 of 4 criteria within tolerance, 1 known to diverge, 0 fail.**"
     assert headline in whole

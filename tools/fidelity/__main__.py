@@ -65,7 +65,7 @@ def _circumstances(given: argparse.Namespace, seconds: float) -> Circumstances:
         kernel=here.kernel,
         seconds=seconds,
         kept=given.kept,
-        host=tuple(_own(given.directory)),
+        host=() if given.kept else tuple(_own(given.directory)),
     )
 
 

@@ -1,5 +1,6 @@
 """The recordings that the lines are about: made in guests, one boot a release, and replayed."""
 
+import datetime as dt
 import gzip
 import json
 import os
@@ -59,6 +60,7 @@ class Collected:
     Attributes:
         kernels: the releases that ran, by series.
         accelerators: how their guests ran, by series.
+        days: when their recordings were made, by series.
         recordings: what is known of each recording, by scenario and series.
         drawn: each random workload: its kind, its seed and the commit that this follows from, by
             scenario and series.
@@ -68,6 +70,7 @@ class Collected:
 
     kernels: dict[str, str] = field(default_factory=dict)
     accelerators: dict[str, str] = field(default_factory=dict)
+    days: dict[str, set[str]] = field(default_factory=dict)
     recordings: dict[tuple[str, str], Recording] = field(default_factory=dict)
     drawn: dict[tuple[str, str], str] = field(default_factory=dict)
     reports: dict[Key, Report] = field(default_factory=dict)
@@ -77,6 +80,7 @@ class Collected:
         """Take over what was found of another series."""
         self.kernels.update(other.kernels)
         self.accelerators.update(other.accelerators)
+        self.days.update(other.days)
         self.recordings.update(other.recordings)
         self.drawn.update(other.drawn)
         self.reports.update(other.reports)
@@ -266,12 +270,14 @@ def _replay(scenario: str, series: str, level: str, path: Path, into: Collected)
     key = (scenario, series, level)
     try:
         into.kernels[series] = _kernel(path)
+        made = dt.datetime.fromtimestamp(path.stat().st_mtime, dt.UTC).date().isoformat()
+        into.days.setdefault(series, set()).add(made)
         with suppress(FileNotFoundError):
             drawn = _drawn_beside(path).read_text(encoding="utf-8").strip()
             into.drawn[scenario, series] = drawn
         report: Any = json.loads(_core.replay(path, None, None, level))
         into.reports[key] = report
-    except (SchedlabError, OSError, EOFError, ValueError) as error:
+    except (SchedlabError, OSError, EOFError, RuntimeError, ValueError) as error:
         into.reasons[key] = f"its replay: {error}"
     into.accelerators[series] = how_it_ran(path.parent)
 

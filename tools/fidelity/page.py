@@ -107,9 +107,9 @@ def page(
         "## Kernels",
         "",
         *table(
-            ("series", "kernel", "guest"),
+            ("series", "kernel", "guest", "recorded"),
             [
-                (series, kernel, collected.accelerators.get(series, ""))
+                (series, kernel, collected.accelerators.get(series, ""), _days(collected, series))
                 for series, kernel in collected.kernels.items()
             ],
         ),
@@ -117,6 +117,11 @@ def page(
         *where.host,
     ]
     return "\n".join(parts) + "\n"
+
+
+def _days(collected: Collected, series: str) -> str:
+    days = sorted(collected.days.get(series, ()))
+    return " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
 
 
 _CERTAIN = ("pick", "tick", "wakeup", "placement")

@@ -226,7 +226,7 @@ impl<D: Decider> Sched<D> {
     /// `wakeup_preempt` (`check_preempt_curr` before 6.7): a task became runnable beside the running one.
     pub fn wakeup_preempt(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
         let (running, waking) = (self.curr_class(cpu), self.tasks[woken.index()].class);
-        if self.rules.wakes_though_marked && waking == running && self.rqs[cpu.index()].next_class_above {
+        if self.rules.wakes_though_marked && waking == running && self.rqs[cpu.index()].next_class < running {
             // A task is compared with the class that runs next (`next_class`, 7.0 on). Until 7.2 the mark that the higher class left has the
             // same effect.
             return self.explain_wakeup(cpu, woken, false, WakeupRule::LowerClass);
@@ -248,7 +248,14 @@ impl<D: Decider> Sched<D> {
         if preempts {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
-            self.rqs[cpu.index()].next_class_above = true;
+            self.raise_next_class(cpu, waking);
         }
+    }
+
+    /// A task of `class` woke on `cpu`, or changed to it while queued there (`wakeup_preempt`, which `sched_change_end` calls, too). A timer that
+    /// makes a throttled task runnable asks for rescheduling alone.
+    pub(crate) fn raise_next_class(&mut self, cpu: CpuId, class: Class) {
+        let next = &mut self.rqs[cpu.index()].next_class;
+        *next = class.min(*next);
     }
 }

@@ -273,14 +273,15 @@ impl<D: Decider> Sched<D> {
             }
         }
         self.hrtick_pick(cpu, previous, next);
+        let class = if next == TaskId::IDLE { Class::Idle } else { self.tasks[next.index()].class };
         let rq = &mut self.rqs[cpu.index()];
-        (rq.curr, rq.next_class_above) = (next, false);
+        (rq.curr, rq.next_class) = (next, class);
         // Charging the previous task within the pick may have asked for what is being done.
         (rq.need_resched, rq.lazily) = (false, false);
         if next == TaskId::IDLE {
             self.idle_cpus.insert(cpu.index());
             self.nohz_balance_enter_idle(cpu);
-        } else if self.tasks[next.index()].class == Class::Fair {
+        } else if class == Class::Fair {
             self.cfs_tasks_move_to_front(cpu, next);
         }
         if state == TaskState::Dead && !self.balance.recorded {

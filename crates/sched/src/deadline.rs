@@ -404,7 +404,7 @@ impl<D: Decider> Sched<D> {
             return;
         }
         self.enqueue_task_dl(cpu, task, EnqueueFlags::REPLENISH);
-        self.wakeup_preempt(cpu, task, false);
+        self.preempt_for_dl(cpu, task);
         self.push_dl_tasks(cpu);
     }
 
@@ -470,8 +470,18 @@ impl<D: Decider> Sched<D> {
         if running && first != Some(id) {
             self.resched_curr(cpu);
         } else if !running {
-            self.wakeup_preempt(cpu, task, false);
+            self.preempt_for_dl(cpu, task);
         }
+    }
+
+    /// What `dl_task_timer` and `prio_changed_dl` do for a queued task: preempt a task of another class, or one with a later deadline. Unlike a
+    /// wake-up this leaves `next_class`.
+    fn preempt_for_dl(&mut self, cpu: CpuId, task: TaskId) {
+        if self.curr_class(cpu) == Class::Deadline {
+            return self.wakeup_preempt_dl(cpu, task);
+        }
+        self.explain_wakeup(cpu, task, true, WakeupRule::HigherClass);
+        self.resched_curr(cpu);
     }
 
     /// `yield_task_dl`: gives up what is left of its runtime, until the next period.

@@ -3,6 +3,7 @@
 use schedlab_model::{TaskId, Time};
 
 use crate::balance::state::{CpuState, TaskList};
+use crate::class::Class;
 use crate::deadline::DlRq;
 use crate::entity::CfsRqId;
 use crate::hrtick::Hrtick;
@@ -45,8 +46,8 @@ pub(crate) struct Rq {
     pub(crate) need_resched: bool,
     /// Of that, only `TIF_NEED_RESCHED_LAZY` is set.
     pub(crate) lazily: bool,
-    /// A task of a higher class than the current one woke since that was picked: `next_class` is above the current class.
-    pub(crate) next_class_above: bool,
+    /// `next_class` (7.0 on): the class of the task that was picked, or the highest one that a task woke in or changed to since.
+    pub(crate) next_class: Class,
     /// `cfs_tasks`: its queued fair tasks, where load is balanced.
     pub(crate) cfs_tasks: TaskList,
     /// What balancing remembers of the CPU.
@@ -79,7 +80,7 @@ impl Rq {
             nr_running: 0,
             need_resched: false,
             lazily: false,
-            next_class_above: false,
+            next_class: Class::Idle,
             idle_exec_start: 0,
             cfs_tasks: TaskList::EMPTY,
             balance: CpuState::new(0),

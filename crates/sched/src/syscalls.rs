@@ -146,6 +146,9 @@ impl<D: Decider> Sched<D> {
         if !queued {
             return;
         }
+        if class != old_class {
+            self.raise_next_class(cpu, class);
+        }
         // switched_from_dl, switched_from_rt, prio_changed_rt: a task that leaves its class, or whose priority falls, makes room.
         let fell = match old_class {
             Class::Deadline => class != old_class && self.rqs[cpu.index()].dl.first().is_none(),

@@ -16,6 +16,18 @@ struct Answer {
     resched: bool,
 }
 
+/// The part of a wakeup preemption's records whose mark for rescheduling is its decision. A mark after a charge and before a pick (EEVDF) is for a
+/// request that the charge found served. From 7.3 on (`charges`) a wake-up charges before it looks at the policy, and preempts an idle task before that.
+fn decides<'s, 'a>(check: &'s [Entry<'a>], charges: bool) -> &'s [Entry<'a>] {
+    let picked = check.iter().rposition(|entry| entry.what == What::Pick);
+    let charged = check.iter().position(|entry| entry.what == What::UpdateCurr);
+    match (picked, charged) {
+        (Some(picked), _) => &check[picked..],
+        (None, Some(charged)) if charges => &check[..charged],
+        _ => check,
+    }
+}
+
 impl<'a> Engine<'a> {
     pub(super) fn waking(&mut self, entry: &Entry<'a>, remote: bool) {
         let RecordKind::Waking { task, .. } = &entry.record.kind else { return };
@@ -276,11 +288,10 @@ impl<'a> Engine<'a> {
             return Answer { asked, resched: has(step, What::Resched) };
         };
         let set = step[at].record.number("tif").unwrap_or(0) >> self.flags.need_resched & 1 != 0;
-        // What comes before the look at the queue (EEVDF) is for a request that the charge found served.
-        let from = step[at..].iter().rposition(|entry| entry.what == What::Pick).map_or(at, |pick| at + pick);
+        let picks = has(&step[at..], What::Pick);
         Answer {
-            asked: !set || self.flags.wakes_though_marked && from > at,
-            resched: has(&step[from..], What::Resched),
+            asked: !set || self.flags.wakes_though_marked && picks,
+            resched: has(decides(&step[at..], self.flags.wakeups_charge), What::Resched),
         }
     }
 
@@ -343,5 +354,39 @@ impl<'a> Engine<'a> {
         }
         self.bind(child, task);
         self.newborn.insert(task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_trace::Reader;
+
+    use super::*;
+
+    fn preempts(lines: &[&str], charges: bool) -> bool {
+        let text = format!("cpus=1\n{}\n", lines.join("\n"));
+        let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
+        let check: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+        has(decides(&check, charges), What::Resched)
+    }
+
+    /// Of 7.3.4: the waking task is SCHED_BATCH, which does not preempt; the charge marks the CPU because the current task's request is served. An idle
+    /// task is preempted before it is charged, and where a task is picked the last mark decides.
+    #[test]
+    fn a_mark_of_the_charge_decides_nothing() {
+        const CHECK: &str =
+            " n-414   0d.h4. 5.589948000: k_cpw: pid=415 wf=0x8 tif=0x80800 cpid=414 ct=805082053 c=805082053 cpu=0";
+        const CHARGE: &str = " n-414   0d.h4. 5.589948000: k_uc: cfs=0x2880 cse=0x80 cmy=0x0 pid=414 vr=963615997 dl=964315997 xs=804195588 ct=805082053 cpu=0";
+        const MARK: &str = " n-414   0d.h4. 5.589948000: k_resched: cpu=0 tif=5 cpid=414";
+        const PICK: &str = " n-414   0dNh4. 5.589948000: k_eevdf: zv=963615997 av=0 al=1024 ss=0 nr=3 cpid=414 next=0 prot=1 cse=0x80 cfs=0x2880 ct=805082053";
+        for (lines, charges, expected) in [
+            (vec![CHECK, CHARGE, MARK], true, false),
+            (vec![CHECK, MARK], true, true),
+            (vec![CHECK, CHARGE, MARK, PICK], true, false),
+            (vec![CHECK, CHARGE, MARK, PICK, MARK], true, true),
+            (vec![CHECK, CHARGE, MARK], false, true),
+        ] {
+            assert_eq!(preempts(&lines, charges), expected, "{lines:?}");
+        }
     }
 }

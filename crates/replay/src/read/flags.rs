@@ -16,6 +16,8 @@ pub(crate) struct FlagBits {
     pub(crate) lazy: bool,
     /// Whether a wake-up is looked at though the CPU is marked for rescheduling (7.3, under PREEMPT_SHORT).
     pub(crate) wakes_though_marked: bool,
+    /// Whether a wake-up charges the current task before it is compared with the woken one (7.3).
+    pub(crate) wakeups_charge: bool,
     /// Whether a child is placed as it is forked, with its parent charged (CFS).
     pub(crate) places_forks: bool,
 }
@@ -50,6 +52,7 @@ impl FlagBits {
             need_resched: if set.need_resched_bit_4 { 4 } else { 3 },
             lazy: set.lazy,
             wakes_though_marked: set.wakes_though_marked,
+            wakeups_charge: set.wakeups_limit_protection,
             places_forks: !set.eevdf,
         }
     }

@@ -412,10 +412,17 @@ fn leave(entries: &[Entry<'_>]) -> (Act, usize, usize) {
 }
 
 /// Where a CPU looks for work after its pick. 7.3 has no function to probe there: a pick that finds no task is followed by an update of
-/// the averages of all the CPU's queues, with none of an entity before it.
+/// the averages of all the CPU's queues, with none of an entity before it, or, where no queue has load left, by the first task that it pulls.
 fn search(step: &[Entry<'_>]) -> Option<usize> {
     let is_load = |entry: &Entry<'_>| &*entry.record.event == "k_lacfs";
-    let searches = |pair: &[Entry<'_>]| (pair[0].what == What::PickTask || is_load(&pair[0])) && is_load(&pair[1]);
+    let pulled = |entry: &Entry<'_>| {
+        entry.what == What::Dequeue(Of::Fair)
+            && entry.record.number("cpu").is_some_and(|cpu| cpu != u64::from(entry.record.cpu))
+    };
+    let searches = |pair: &[Entry<'_>]| match pair[0].what {
+        What::PickTask => is_load(&pair[1]) || pulled(&pair[1]),
+        _ => is_load(&pair[0]) && is_load(&pair[1]),
+    };
     let picks = step.iter().position(|entry| entry.what == What::PickTask)?;
     step[picks..].windows(2).position(searches).map(|at| picks + at + 1)
 }

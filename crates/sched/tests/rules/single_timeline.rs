@@ -1,7 +1,7 @@
 //! 7.3: one timeline for the tasks of all groups, and what short slices may do there (`kernel/sched/fair.c`).
 
 use schedlab_model::{Attributes, CpuId, Policy, TaskId, Time};
-use schedlab_sched::{GroupId, Vruntime};
+use schedlab_sched::{GroupId, Timer, Vruntime};
 
 use crate::bandwidth::limit;
 use crate::groups::{group, member};
@@ -228,19 +228,54 @@ fn a_delayed_task_of_a_group_that_wakes_updates_the_root() {
     }
 }
 
+/// What came to a CPU on which a fair task runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Arrival {
+    None,
+    /// A FIFO task woke.
+    Wakes,
+    /// A waiting fair task became FIFO (`sched_change_end`).
+    Changes,
+    /// The timer of a throttled deadline task went off (`dl_task_timer`).
+    Replenished,
+}
+
 /// `wakeup_preempt` compares a woken task with the class that runs next (`next_class`): beside a task with 5 ms, one with 0.7 ms that wakes at V would be
-/// the next buddy. Where a FIFO task woke before, nothing is decided between the fair ones until the CPU has scheduled.
+/// the next buddy. Where a FIFO task woke before, or a waiting one became FIFO, nothing is decided between the fair ones until the CPU has scheduled. The
+/// timer of a deadline task asks for rescheduling (`resched_curr`) and leaves `next_class`.
 #[test]
 fn a_fair_task_that_wakes_after_a_higher_class_is_not_considered() {
-    for higher in [false, true] {
+    for arrival in [Arrival::None, Arrival::Wakes, Arrival::Changes, Arrival::Replenished] {
         let mut lab = Lab::new("7.3", &[]);
         let running = with_slice(&mut lab, Policy::Other, 5 * MS);
-        assert_eq!(lab.schedule(CPU0), running);
-        if higher {
-            lab.spawn(Policy::Fifo(1), 0);
+        let waiting = (arrival == Arrival::Changes).then(|| with_slice(&mut lab, Policy::Other, 50 * MS));
+        if arrival == Arrival::Replenished {
+            let [runtime, deadline, period] = [2, 10, 10].map(Time::from_millis);
+            let reserved = lab.spawn(Policy::Deadline { runtime, deadline, period }, 0);
+            assert_eq!(lab.schedule(CPU0), reserved);
+            lab.tick_after(CPU0, 3 * MS);
         }
+        assert_eq!(lab.schedule(CPU0), running, "{arrival:?}");
+        match arrival {
+            Arrival::None => {}
+            Arrival::Wakes => drop(lab.spawn(Policy::Fifo(1), 0)),
+            Arrival::Changes => {
+                lab.sched.sched_setattr(waiting.expect("spawned"), &attributes(Policy::Fifo(1), 0));
+            }
+            Arrival::Replenished => loop {
+                let (time, timer) = lab.sched.next_timer().expect("the replenishment");
+                lab.now = time.as_nanos();
+                lab.sync(CPU0);
+                lab.sched.run_timer();
+                if matches!(timer, Timer::Deadline(_)) {
+                    break;
+                }
+            },
+        }
+        let considered = matches!(arrival, Arrival::None | Arrival::Replenished);
+        assert_eq!(lab.sched.need_resched(CPU0), arrival != Arrival::None, "{arrival:?}");
         let woken = lab.task();
         let buddy = Some(lab.sched.task(woken).se);
-        assert_eq!(lab.queue(CPU0).next, buddy.filter(|_| !higher), "{higher}");
+        assert_eq!(lab.queue(CPU0).next, buddy.filter(|_| considered), "{arrival:?}");
     }
 }

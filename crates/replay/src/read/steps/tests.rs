@@ -120,6 +120,32 @@ cpus=2
     assert_eq!(acts, [&[Act::Leave][..], &search, &[Act::Schedule], &search].concat());
 }
 
+/// Of 7.3.4: a real-time task sleeps, and no queue of its CPU has load left whose averages would be updated. What shows that the CPU looks for work is the
+/// task that it takes off another CPU's queue.
+#[test]
+fn a_search_that_is_not_probed_begins_with_a_pull_at_the_latest() {
+    let text = "\
+cpus=4
+ n-205     2d..2. 41.769224423: k_rtdeq: pid=205 fl=0x9 prio=0 ts=25 ct=41725631194 c=41725631194
+ n-205     2d..2. 41.769233407: sched_stat_runtime: comm=n pid=205 runtime=997204
+ n-205     2d..2. 41.769256171: k_pnt: c=41725631194 ct=41725631194
+ n-205     2d..2. 41.769336461: k_deq: pid=59 fl=0x8 ct=41725730263 c=41725730263 cpu=3
+ n-205     2d..2. 41.769354558: k_deqs: pid=59 fl=0x8
+ n-205     2d..2. 41.769357132: k_uc: cfs=0x2880 cse=0xc700 cmy=0x0 pid=207 vr=22478312944 dl=22480240546 xs=41720938354 ct=41725730263 cpu=3
+ n-205     2d..2. 41.769360387: sched_stat_runtime: comm=n pid=207 runtime=4791909
+ n-205     2d..2. 41.769400768: sched_migrate_task: comm=kcompactd1 pid=59 prio=120 orig_cpu=3 dest_cpu=2
+ n-205     2d..2. 41.769405705: k_mig: pid=59 to=2
+ n-205     2d..2. 41.769417443: k_enq: pid=59 fl=0x40008 ct=41725825786 c=41725825786 cpu=2
+ n-205     2d..2. 41.769467057: k_cpw: pid=59 wf=0x0 tif=0x0 cpid=205 ct=41725825786 c=41725825786 cpu=2
+ n-205     2d..2. 41.769476431: k_eevdf: zv=19946321220 av=0 al=1048576 ss=0 nr=1 cpid=0 next=0 prot=1 cse=0x0 cfs=0x6880 ct=41725825786
+ n-205     2d..2. 41.769487878: sched_stat_runtime: comm=n pid=205 runtime=194592
+ n-205     2d..2. 41.769494698: k_sett: pid=59 first=1 vr=19946321220 dl=19948421220 vlag=2395954 sl=2100000 vp=22048207122 ct=41725825786 c=41725825786
+ n-205     2d..2. 41.769510272: sched_switch: prev_comm=n prev_pid=205 prev_prio=0 prev_state=S ==> next_comm=kcompactd1 next_pid=59 next_prio=120
+";
+    let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
+    assert_eq!(acts, [Act::Leave, Act::Detach, Act::Activate, Act::Schedule]);
+}
+
 /// Of 6.18.15: a task goes as it returns to user space, its group being throttled; later a timer lets the group go, for which the clock is read, and the task comes back
 /// within.
 #[test]
