@@ -43,6 +43,30 @@ def test_the_end_of_sleeper_credit_is_eevdfs() -> None:
     assert found.contributions[0].change.name == "eevdf"
 
 
+def test_a_knob_holds_under_both_kernels_and_is_no_change() -> None:
+    """Without RUN_TO_PARITY a task keeps its CPU for its slice up to 6.16, then for 0.7 ms at most.
+
+    Ticks are 1 ms apart, and a slice of 2.8 ms ends with the third: each of two tasks waits for 3
+    ticks, and then for one. That is the bound on how long protection lasts.
+    """
+    found = regress(
+        "hogs:tasks=2,time=100ms",
+        old="6.12",
+        new="6.18",
+        machine=Machine(1, "ideal"),
+        metric="p50:hog",
+        hz=1000,
+        runs=2,
+        knobs={"base_slice": "2.8ms", "feature.RUN_TO_PARITY": "0"},
+    )
+    assert (found.before, found.after) == (3e6, 1e6)
+    assert found.contributions[0].change.name == "protects_for_time"
+    span = Span("6.12", "6.18", knobs={"base_slice": "2ms"})
+    for scheduler in (span.old, span.new, span.with_changes(["protects_for_time"])):
+        assert scheduler.knobs["base_slice"] == "2ms"
+    assert "base_slice" not in {change.name for change in span.changes}
+
+
 def _workload(parts: dict[str, Any]) -> Workload:
     tasks = [{"instances": 1, "kind": "process", **task} for task in parts["tasks"]]
     rest: dict[str, Any] = {"name": "half", "channels": {}, "latches": [], "turnaround_from": None}

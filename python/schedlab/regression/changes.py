@@ -61,18 +61,28 @@ class Span:
         new: the release after.
         hz: timer interrupts a second of both.
         cpus: CPUs, which defaults of knobs depend on.
+        knobs: values of knobs under both, by name.
 
     Raises:
-        InputError: an unknown release.
+        InputError: an unknown release, or a knob that one of them does not have.
 
     >>> span = Span("6.12", "6.18", hz=250, cpus=1)
     >>> [change.name for change in span.changes if change.name == "throttles_tasks"]
     ['throttles_tasks']
     """
 
-    def __init__(self, old: str, new: str, *, hz: int = 250, cpus: int = 1) -> None:
-        self.old, self.new = Scheduler(old, hz=hz), Scheduler(new, hz=hz)
-        self.hz = hz
+    def __init__(
+        self,
+        old: str,
+        new: str,
+        *,
+        hz: int = 250,
+        cpus: int = 1,
+        knobs: Mapping[str, object] | None = None,
+    ) -> None:
+        self.hz, self.set = hz, dict(knobs or {})
+        self.old = Scheduler(old, hz=hz, knobs=self.set)
+        self.new = Scheduler(new, hz=hz, knobs=self.set)
         before = {row["name"]: row for row in json.loads(_core.rules(old))}
         self._rows = {row["name"]: row for row in json.loads(_core.rules(new))}
         self._before = {name: bool(row["on"]) for name, row in before.items()}
@@ -121,7 +131,12 @@ class Span:
         for knob in table(self.new.release, cpus):
             old = before.get(knob.name)
             both = old is not None and old.exists and knob.exists and knob.simulated
-            if both and old is not None and old.default != knob.default:
+            if (
+                both
+                and knob.name not in self.set
+                and old is not None
+                and old.default != knob.default
+            ):
                 yield Change(
                     knob.name, str(knob.default_text), f"{knob.summary}: default", is_knob=True
                 )
@@ -178,7 +193,7 @@ class Span:
             if name in chosen or not on or self._may_be(name, state)
         }
         rules = {name: on for name, on in rules.items() if name in chosen or self._needs(name, on)}
-        scheduler = Scheduler(self.old.release, hz=self.hz, rules=rules)
+        scheduler = Scheduler(self.old.release, hz=self.hz, knobs=self.set, rules=rules)
         knobs = {
             change.name: change.on
             for change in self.changes
@@ -213,7 +228,7 @@ class Span:
                 knobs[change.name] = before[change.name].default_text
             else:
                 switches[change.name] = not bool(change.on)
-        scheduler = Scheduler(self.new.release, hz=self.hz, rules=switches)
+        scheduler = Scheduler(self.new.release, hz=self.hz, knobs=self.set, rules=switches)
         return scheduler.with_knobs(knobs) if knobs else scheduler
 
 

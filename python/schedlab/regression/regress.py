@@ -7,7 +7,7 @@ which the changes can be made, so that what two do together is divided between t
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -182,6 +182,7 @@ def regress(
     hz: int = 250,
     seed: int = 1,
     runs: int = RUNS,
+    knobs: Mapping[str, object] | None = None,
 ) -> Regression:
     """Simulate two kernels and the hybrids between them, and divide the difference among changes.
 
@@ -194,13 +195,14 @@ def regress(
         hz: timer interrupts a second.
         seed: the first of the seeds.
         runs: pairs of a seed and a phase, 2 or more.
+        knobs: values of knobs under both kernels, by name.
 
     Raises:
         InputError: something given is wrong.
         RunError: a run comes to no end.
     """
     work = Workload.parse(workload) if isinstance(workload, str) else workload
-    span = Span(old, new, hz=hz, cpus=machine.cpus)
+    span = Span(old, new, hz=hz, cpus=machine.cpus, knobs=knobs)
     bench = _Bench(work, machine, metric, samples(seed, runs, hz))
     base, last = bench.logs(span.old), bench.logs(span.new)
     effects = _one_at_a_time(span, bench, min(SCREENING, runs))
