@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from tests.tuning.test_aims import BOTH, SEARCH
 
+from schedlab.boundary.errors import InputError
 from schedlab.cli.main import invoke
 from schedlab.experiment import execution
 from schedlab.experiment.group_sequential import Judged
 from schedlab.experiment.sequential_experiment import Answer, LimitedQuestion, Question
 from schedlab.experiment.stats import Estimate, Interval, Verdict
-from schedlab.experiment.subjects import Metric
+from schedlab.experiment.subjects import Described, Metric, Subject
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
 from schedlab.processes.processes import Completed
+from schedlab.programs import subject
+from schedlab.programs.command import Command
 from schedlab.store import Store
 from schedlab.store.store import NewRun
 from schedlab.targets import facts
@@ -28,6 +31,7 @@ from schedlab.targets.target import Host, Simulated
 from schedlab.targets.virtual import Virtual
 from schedlab.tuning.aims import Aim, Aims, Floor, Part
 from schedlab.tuning.conditions import Finding, lasting
+from schedlab.tuning.grid import loads
 from schedlab.vm.kernels import KernelImage
 
 Capture = pytest.CaptureFixture[str]
@@ -302,6 +306,44 @@ def test_a_comparison_and_a_tuning_without_a_gain_are_refused(
     assert "is of kind 'compare'; allowed: a tuning" in capsys.readouterr().err
     assert invoke(["verify", kinds["tune"][:8], *store]) == 2
     assert "certified no setting" in capsys.readouterr().err
+
+
+def _named(given: Mapping[str, Subject], *texts: str) -> list[list[str]]:
+    """Return what each workload is called under each load, of a grid."""
+    found = loads({name: one.definition() for name, one in given.items()}, texts)
+    for load in found:
+        for name, one in load.subjects.values():
+            # A workload that has a name is the one of that name.
+            assert isinstance(one, Command) or one.definition() == subject(name).definition()
+    return [[load.subjects[name][0] for name in given] for load in found]
+
+
+def test_a_load_is_set_in_every_workload_that_has_it() -> None:
+    web, hack = "http:servers=2,concurrency=4", "hackbench:groups=2"
+    served = Command(("./serve", "-c", "4", "--time=3"), "seconds")
+    given: dict[str, Subject] = {web: subject(web), hack: subject(hack), served.name: served}
+    own = [web, hack, served.name]
+    assert _named(given) == [own]
+    assert _named(given, "concurrency=8") == [["http:servers=2,concurrency=8", *own[1:]]]
+    # What is not in a workload's text has a value all the same.
+    assert _named(given, "loops=7")[0][1] == "hackbench:groups=2,loops=7"
+    assert _named(given, "--time=9")[0][2] == "./serve -c 4 --time=9"
+    assert [one[1:] for one in _named(given, "groups=3,4", "-c=5,6")] == [
+        [f"hackbench:groups={groups}", f"./serve -c {clients} --time=3"]
+        for groups in (3, 4)
+        for clients in (5, 6)
+    ]
+
+
+def test_a_load_of_a_workload_in_groups_or_of_an_option_without_a_value_is_refused() -> None:
+    hogs = "hogs:tasks=4"
+    grouped = Described(Workload.parse(hogs).with_groups(["/a:tasks=1", "/b"]))
+    with pytest.raises(InputError, match="is in groups or sessions, or its file was changed"):
+        _named({hogs: grouped}, "tasks=8")
+    served = Command(("./serve", "-v", "-c"), "seconds")
+    for option in ("-v", "-c"):
+        with pytest.raises(InputError, match=f"'{option}' has no value"):
+            _named({served.name: served}, f"{option}=8")
 
 
 P99, RATE = Metric("p99", "s", "lower"), Metric("throughput", "1/s", "higher")
