@@ -113,6 +113,9 @@ impl GroupOutcome {
 pub struct TaskOutcome {
     /// Name and instance: `sender.g0[3]`.
     pub name: String,
+    /// It was other work of the machine, of which no figure of the whole run counts but the CPUs' times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// Where these metrics came from.
     pub source: MetricSource,
     /// From its start to its end.

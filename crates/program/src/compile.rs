@@ -143,6 +143,7 @@ impl<'a> Compiler<'a> {
             nodes: task.nodes.clone(),
             delay: task.delay,
             asleep: task.asleep,
+            background: task.background,
             total: 0,
             instances: task.instances,
             entry,
@@ -224,7 +225,7 @@ impl<'a> Compiler<'a> {
                 self.repeat(*count, place, |compiler, place| compiler.steps(steps, place))?;
             }
             Step::Forever(steps) => {
-                if workload.duration.is_none() {
+                if workload.duration.is_none() && !place.task.background {
                     let why = "it is repeated for ever, and the workload has no duration; give it one".to_owned();
                     return Err(wrong(why));
                 }

@@ -57,11 +57,15 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     pub(crate) fn read(workload: &str, scheduler: &str, machine: &str) -> PyResult<Self> {
-        let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+        let mut workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+        let machine: Machine = serde_json::from_str(machine).map_err(errors::json("machine"))?;
+        if let Some(background) = machine.background.as_deref().filter(|_| !workload.has_background()) {
+            workload = workload.beside(background, machine.cpus).map_err(errors::input)?;
+        }
         Ok(Self {
             program: Program::compile(&workload).map_err(errors::input)?,
             scheduler: serde_json::from_str(scheduler).map_err(errors::json("scheduler"))?,
-            machine: serde_json::from_str(machine).map_err(errors::json("machine"))?,
+            machine,
         })
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) idle: u32,
     /// Tasks that have not ended.
     pub(crate) alive: u32,
+    /// Of those, the workload's own, for which the run waits.
+    pub(crate) awaited: u32,
     /// When the last operation was counted, and operations at that instant so far.
     counted: (u64, u64),
     /// Events so far.
@@ -149,6 +151,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             last_tick: (NEVER, 0),
             idle: machine.cpus,
             alive: 0,
+            awaited: 0,
             counted: (0, 0),
             events: 0,
             switches: 0,
@@ -178,10 +181,10 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
         (self.flat, self.has_hrtick) = (self.is_flat(), self.sched.has_hrtick());
         self.start()?;
-        while self.alive > 0 {
+        while self.awaited > 0 {
             if self.flat {
                 self.flat_run()?;
-                if self.alive == 0 {
+                if self.awaited == 0 {
                     break;
                 }
             }
@@ -237,6 +240,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 continue;
             }
             self.event(key, cpu, timer)?;
+        }
+        if self.alive > 0 {
+            // Other work of the machine would go on.
+            self.end = self.now;
+            self.end();
         }
         Ok(())
     }

@@ -72,9 +72,12 @@ impl<S: EventSink> Engine<'_, S> {
         }
         if record.stage == Stage::Fetch {
             record.op = record.cursor.next(self.program);
-            record.debt += self.prices.operation;
+            record.debt += if record.background { 0 } else { self.prices.operation };
         }
         record.stage = Stage::Act;
+        if record.background {
+            return self.plan_background(task);
+        }
         let remaining = match record.op {
             Op::Run(time) => self.prices.run(time.as_nanos()),
             Op::Write { channel, bytes } => {
@@ -89,6 +92,17 @@ impl<S: EventSink> Engine<'_, S> {
             _ => return self.plan(task),
         };
         self.arena.tasks[task as usize].remaining = remaining;
+    }
+
+    /// A background task's next operation takes the time that it computes and no other.
+    fn plan_background(&mut self, task: u32) {
+        self.plan(task);
+        let record = &mut self.arena.tasks[task as usize];
+        match record.op {
+            Op::Run(time) => record.remaining = time.as_nanos(),
+            Op::Busy(_) => {}
+            _ => record.remaining = 0,
+        }
     }
 
     /// The CPU time that going to sleep for so long costs the CPU's task.
@@ -188,7 +202,8 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                self.set_timer(task, time.as_nanos().saturating_sub(self.prices.armed()));
+                let armed = if record.background { 0 } else { self.prices.armed() };
+                self.set_timer(task, time.as_nanos().saturating_sub(armed));
                 self.switch(cpu, TaskState::Interruptible);
             }
             Op::Yield => {

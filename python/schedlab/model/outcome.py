@@ -36,6 +36,7 @@ class TaskOutcome:
         delay_ns: sum of the delays from becoming runnable to running.
         delays: number of those delays.
         max_delay_ns: the longest of them.
+        background: it was other work of the machine.
     """
 
     name: str
@@ -53,6 +54,7 @@ class TaskOutcome:
     delay_ns: int
     delays: int
     max_delay_ns: int
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ class Outcome:
         messages: messages read in full.
         bytes: bytes read in full.
         tasks: each task's share.
+        background: what each task of other work on the machine got, which no other figure counts
+            but ``cpu_busy_ns``; empty where the run had none.
         groups: each group's share; simulated runs of workloads with groups have some.
         latencies: what the workload's stopwatches measured, by name.
         accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
@@ -142,6 +146,7 @@ class Outcome:
     messages: int
     bytes: int
     tasks: tuple[TaskOutcome, ...] = field(repr=False)
+    background: tuple[TaskOutcome, ...] = field(default=(), repr=False)
     groups: tuple[GroupOutcome, ...] = ()
     latencies: Mapping[str, Latency] = field(default_factory=dict, hash=False)
     accelerator: str = ""
@@ -163,7 +168,10 @@ class Outcome:
         with reading("what a run wrote is no outcome"):
             value = json.loads(text)
             value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
-            value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+            tasks = [TaskOutcome(**task) for task in value["tasks"]]
+            others = [TaskOutcome(**task) for task in value.get("background", ())]
+            value["tasks"] = tuple(task for task in tasks if not task.background)
+            value["background"] = (*(task for task in tasks if task.background), *others)
             value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
             value["notes"] = tuple(value.get("notes", ()))
             value["disturbance"] = disturbance.read(value.get("disturbance"))

@@ -24,6 +24,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, help="so many workloads, in place of the plan's")
     parser.add_argument("--runs", type=int, help="so many real runs of each")
     parser.add_argument(
+        "--background", choices=["calibrated", "none"], default="calibrated", help="what else runs"
+    )
+    parser.add_argument(
         "--judge",
         metavar="COMMIT",
         help="the workloads that follow from that commit's hash; without it those of development",
@@ -51,7 +54,13 @@ def _run(given: argparse.Namespace) -> bool:
     for place in given.place or plan.places:
         try:
             found[place] = collect(
-                plan, place, seeds, given.directory, note=say, anew=command.anew(given)
+                plan,
+                place,
+                seeds,
+                given.directory,
+                note=say,
+                anew=command.anew(given),
+                background=given.background != "none",
             )
         except SchedlabError as error:
             say(f"{place}: {error}")
