@@ -335,7 +335,8 @@ OUTPUTS = (
         "calibrate",
         "What operations cost here, with the spread of what was measured.",
         ("calibrate --quick --force --output {directory}/costs.toml",),
-        _COSTS_MAPS,
+        (*_COSTS_MAPS, ".background.interrupts"),
+        admitted={".background": "null"},
     ),
     Output(
         "record",

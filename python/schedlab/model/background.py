@@ -65,9 +65,7 @@ class BackgroundTask:
 
     def described(self) -> dict[str, object]:
         """Return the task as the core reads it: it sleeps, runs, and so on."""
-        attributes: dict[str, object] = {"policy": _policy(self.policy), "nice": self.nice}
-        if self.affinity:
-            attributes["affinity"] = list(self.affinity)
+        attributes = json.loads(Attributes(self.policy, self.nice, None, self.affinity).json)
         mean = sum(self.runs_ns) / len(self.runs_ns)
         sleep = format_time(max(1, round(self.interval_ns - mean)))
         asleep: dict[str, object] = {"sleep": {"exponential": {"mean": sleep}}}
@@ -87,16 +85,6 @@ class BackgroundTask:
             "background": True,
             "steps": [asleep, {"forever": rounds}],
         }
-
-
-def _policy(text: str) -> object:
-    """Return a policy as the core's JSON has it.
-
-    >>> _policy("fifo:99"), _policy("other")
-    ({'fifo': 99}, 'other')
-    """
-    name, colon, priority = text.partition(":")
-    return {name: int(priority)} if colon else name
 
 
 def _scattered(count: int) -> list[int]:

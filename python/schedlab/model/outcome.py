@@ -36,7 +36,6 @@ class TaskOutcome:
         delay_ns: sum of the delays from becoming runnable to running.
         delays: number of those delays.
         max_delay_ns: the longest of them.
-        background: it was other work of the machine.
     """
 
     name: str
@@ -54,7 +53,6 @@ class TaskOutcome:
     delay_ns: int
     delays: int
     max_delay_ns: int
-    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,10 +166,13 @@ class Outcome:
         with reading("what a run wrote is no outcome"):
             value = json.loads(text)
             value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
-            tasks = [TaskOutcome(**task) for task in value["tasks"]]
-            others = [TaskOutcome(**task) for task in value.get("background", ())]
-            value["tasks"] = tuple(task for task in tasks if not task.background)
-            value["background"] = (*(task for task in tasks if task.background), *others)
+            # The core marks background tasks among the others; here they stand apart.
+            marked = [(task.pop("background", False), task) for task in value["tasks"]]
+            others = [task for background, task in marked if background]
+            others += value.get("background", ())
+            own = (task for background, task in marked if not background)
+            value["tasks"] = tuple(TaskOutcome(**task) for task in own)
+            value["background"] = tuple(TaskOutcome(**task) for task in others)
             value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
             value["notes"] = tuple(value.get("notes", ()))
             value["disturbance"] = disturbance.read(value.get("disturbance"))
