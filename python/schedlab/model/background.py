@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from schedlab import _core
 from schedlab.boundary.errors import InputError, reading
-from schedlab.model.nouns import Workload
+from schedlab.model.nouns import Attributes, Workload
 from schedlab.model.times import format_time, parse_time
 
 VERSION = 1
