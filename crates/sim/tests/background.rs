@@ -61,7 +61,7 @@ fn a_fair_background_task_takes_about_a_tenth_of_two_hogs() {
     let found = outcome(&hogs(2, 450).beside(&tenth(Policy::Other, &[]), 1).unwrap(), &Machine::ideal(1));
     let share = found.tasks[2].run_ns as f64 / found.elapsed_ns as f64;
     assert!((1.0 / 26.0..=0.1).contains(&share), "{share}");
-    // What it takes is what the run takes longer.
+    // The run takes longer by exactly its CPU time.
     assert_eq!(found.elapsed_ns, 900 * MS + found.tasks[2].run_ns);
     assert_eq!(found.switches, found.tasks[..2].iter().map(|task| task.involuntary + task.voluntary).sum::<u64>());
     let alone = outcome(&hogs(2, 450), &Machine::ideal(1));
