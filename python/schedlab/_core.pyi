@@ -17,6 +17,7 @@ __all__ = [
     "attribute_recording",
     "attribute_run",
     "attributes",
+    "background",
     "behaviour",
     "bench",
     "check_invariants",

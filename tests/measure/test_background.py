@@ -10,11 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as perfetto
+from tests import needs
 
 import schedlab
+from schedlab.attribution import remedies
+from schedlab.attribution.waiting import why
 from schedlab.boundary.errors import InputError, NotPermittedError
 from schedlab.cli.main import invoke
 from schedlab.measure import background, calibration
+from schedlab.measure.inference import infer, simulated
 from schedlab.model import Costs, Machine, Workload, calibration_file
 from schedlab.model.background import Background, BackgroundTask
 from schedlab.targets import host
@@ -162,6 +167,14 @@ def test_a_background_that_is_not_there_is_refused(tmp_path: Path, name: str) ->
         schedlab.background_from(tmp_path / name)
 
 
+@pytest.mark.parametrize("background", [None, "none"])
+def test_a_machine_made_again_from_its_json_has_it(background: str | None) -> None:
+    machine = Machine(2, _costs().costs, background=background)
+    again = Machine.from_json(machine.json, machine.costs.name)
+    assert again == machine
+    assert (again.background is None) == (background == "none")
+
+
 def test_a_background_is_a_workload_or_none() -> None:
     with pytest.raises(InputError, match=r"background is 'some'; allowed: a Workload, 'none'"):
         Machine(1, "ideal", background="some")
@@ -243,3 +256,72 @@ def test_watching_leaves_nothing_behind_when_it_is_interrupted() -> None:
     assert output == b""
     assert len(errors.splitlines()) == 1
     assert not any(path.name.startswith(mine) for path in set(INSTANCES.iterdir()) - before)
+
+
+def test_waits_and_behaviour_are_those_of_the_workload() -> None:
+    """What else runs is a cause of waiting, and no task that waits."""
+    machine = Machine(1, _costs().costs)
+    work = Workload.parse("hogs:tasks=2,time=200ms")
+    scheduler = schedlab.Scheduler("6.12")
+    outcome = schedlab.simulate(work, scheduler=scheduler, machine=machine)
+    found = why(work, scheduler=scheduler, machine=machine)
+    assert [task.name for task in found.tasks] == ["hog"]
+    assert found.wait_ns == sum(task.wait_ns for task in outcome.tasks)
+    assert "kworker/0" in {cause.behind for cause in found.tasks[0].causes}
+    with pytest.raises(InputError, match="no task 'kworker/0' waited; allowed: hog"):
+        why(work, scheduler=scheduler, machine=machine, task="kworker/0")
+    [run] = remedies.measure(work, scheduler, machine, [(1, 0)])
+    assert list(run.tasks) == ["hog"]
+    behaviour = simulated(work, scheduler, machine)
+    assert list(behaviour.tasks) == ["hog"]
+    assert behaviour.involuntary == sum(task.involuntary for task in outcome.tasks)
+    # Hogs never sleep: what is woken, and waits for a CPU then, is background alone.
+    assert behaviour.latency.count == 0
+
+
+def test_a_trace_shows_it_apart(tmp_path: Path) -> None:
+    machine = Machine(1, _costs().costs)
+    file = tmp_path / "run.pftrace"
+    schedlab.simulate("hogs:tasks=2,time=50ms", scheduler="6.12", machine=machine, trace=file)
+    trace = perfetto.Trace()
+    trace.ParseFromString(file.read_bytes())
+    [tree] = [packet.process_tree for packet in trace.packet if packet.HasField("process_tree")]
+    names = {process.pid: process.cmdline[0] for process in tree.processes}
+    shown = sorted((thread.name, names[thread.tgid]) for thread in tree.threads)
+    assert shown == [("hog[0]", "hog[0]"), ("hog[1]", "hog[1]"), ("kworker/0", "background")]
+
+
+def test_a_workloads_own_tasks_make_no_background() -> None:
+    value = {
+        "tasks": {
+            "own": {"loop": 1, "fork": "other"},
+            "other": {"background": True, "loop": 1, "run": 1_000},
+        }
+    }
+    with pytest.raises(InputError, match=r"task 'other'.*background"):
+        Workload.from_dict(value)
+
+
+@needs.guest
+def test_a_recording_of_a_busy_guest_is_a_background(tmp_path: Path) -> None:
+    """A task that took a tenth of a CPU for 2 s and ended does so; kernel threads go on."""
+    busy, recording = tmp_path / "busy.json", tmp_path / "busy.txt.gz"
+    task = {"run": 1_000, "timer": {"ref": "unique", "period": 10_000}}
+    busy.write_text(json.dumps({"global": {"duration": 2}, "tasks": {"busy": task}}))
+    guest = ["--on", "vm:6.12", "--clock", "instructions"]
+    invoke(["record", *guest, "--level", "switches", "-o", str(recording), str(busy)])
+    others = schedlab.background_from(recording)
+    names = {one["name"].rpartition("-")[0] for one in json.loads(others.json)["tasks"]}
+    # Kernel threads are kept with it.
+    assert "busy" in names
+    assert any(name.startswith(("rcu", "kworker", "ksoftirqd")) for name in names)
+    # On two CPUs nothing keeps it from what it took where it was recorded: 0.2 s.
+    machine = Machine(2, "ideal", background=others)
+    found = schedlab.simulate("hogs:tasks=1,time=6s", scheduler="6.12", machine=machine)
+    taken = {task.name.rpartition("-")[0]: task.run_ns for task in found.background}
+    assert taken["busy"] == pytest.approx(200_000_000, rel=0.03)
+    # Those that timers wake go on: three times as often in 6 s as in 2.
+    recorded = infer(recording, costs="ideal", ending="time").behaviour.tasks
+    more = [task.wakeups / max(recorded[task.name].wakeups, 1) for task in found.background]
+    assert 2 <= max(more) <= 4
+    assert [task.name for task in found.tasks] == ["hog"]

@@ -57,6 +57,17 @@ impl Machine {
         Self { cpus, topology, speed, costs, devices, changes: Vec::new(), background: None }
     }
 
+    /// The workload as it runs here: beside this machine's background, where it has none of its own.
+    ///
+    /// # Errors
+    /// [`Workload::beside`]'s.
+    pub fn with_background(&self, workload: Workload) -> Result<Workload, ModelError> {
+        match self.background.as_deref().filter(|_| !workload.has_background()) {
+            Some(background) => workload.beside(background, self.cpus),
+            None => Ok(workload),
+        }
+    }
+
     /// One on which only the work itself takes time.
     pub fn ideal(cpus: u32) -> Self {
         Self::new(cpus, Costs::ideal())

@@ -24,6 +24,9 @@ use crate::{Options, SimError, hotplug, setting};
 /// Operations at one instant after which the engine gives up: about half a minute's work.
 pub(crate) const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
 
+/// Events after which the engine looks again whether the workload's own tasks wait for each other while background goes on.
+const BETWEEN_CHECKS: u64 = 1 << 14;
+
 /// One run.
 pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
@@ -189,6 +192,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
                 }
             }
             self.events += 1;
+            if self.alive > self.awaited && self.events.is_multiple_of(BETWEEN_CHECKS) && self.awaits_nothing() {
+                return Err(self.deadlock());
+            }
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
@@ -294,8 +300,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     fn over_limit(&self) -> SimError {
-        let made = self.arena.tasks.len() as u32;
-        SimError::TimeLimit { limit: Time::from_nanos(self.limit), left: self.alive, made }
+        if self.alive > self.awaited && self.awaits_nothing() {
+            return self.deadlock();
+        }
+        let made = self.arena.tasks.iter().filter(|task| !task.background).count() as u32;
+        SimError::TimeLimit { limit: Time::from_nanos(self.limit), left: self.awaited, made }
     }
 
     #[inline]

@@ -96,12 +96,23 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A background task's next operation takes the time that it computes and no other.
     fn plan_background(&mut self, task: u32) {
-        self.plan(task);
-        let record = &mut self.arena.tasks[task as usize];
+        let (arena, prices) = (&mut self.arena, &self.prices);
+        let record = &mut arena.tasks[task as usize];
         match record.op {
             Op::Run(time) => record.remaining = time.as_nanos(),
-            Op::Busy(_) => {}
-            _ => record.remaining = 0,
+            Op::Write { channel, bytes } => {
+                plan_write(record, &arena.channels[channel as usize], &arena.slabs, bytes, prices);
+                record.remaining = 0;
+            }
+            Op::Read { channel, bytes } => {
+                plan_read(record, &arena.channels[channel as usize], bytes, prices);
+                record.remaining = 0;
+            }
+            Op::Busy(_) | Op::Memory { .. } => self.plan(task),
+            _ => {
+                self.plan(task);
+                self.arena.tasks[task as usize].remaining = 0;
+            }
         }
     }
 
@@ -314,8 +325,9 @@ impl<S: EventSink> Engine<'_, S> {
         let chain = std::mem::take(&mut record.slept) && place.next_reader();
         if record.moved == bytes {
             record.done();
-            self.messages += 1;
-            self.bytes += u64::from(bytes);
+            let counts = u64::from(!record.background);
+            self.messages += counts;
+            self.bytes += counts * u64::from(bytes);
         }
         if transfer.wake != Wake::None {
             self.wake_writers(task, cpu, channel, transfer.wake);

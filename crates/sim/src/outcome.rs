@@ -6,7 +6,7 @@ use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, Sch
 use schedlab_program::Op;
 
 use crate::engine::Engine;
-use crate::task::{Stage, State};
+use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 use crate::{SimError, Summary};
 
@@ -149,15 +149,28 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Every task that is left sleeps: who, and on what.
+    /// Whether the workload's own tasks all sleep and none has a timer, in a run that ends by itself: no background task ever wakes them.
+    pub(crate) fn awaits_nothing(&self) -> bool {
+        let own = |task: u32| !self.arena.tasks[task as usize].background;
+        let sleeps = |task: &Task| task.background || matches!(task.state, State::Asleep | State::Dead);
+        self.end == u64::MAX && self.arena.tasks.iter().all(sleeps) && !self.arena.timers.any(own)
+    }
+
+    /// Each of the workload's tasks that is left sleeps: who, on what, and since when all do.
     pub(crate) fn deadlock(&self) -> SimError {
-        let left = |task: &usize| self.arena.tasks[*task].state != crate::task::State::Dead;
+        let own = |task: &usize| !self.arena.tasks[*task].background;
+        let left = |task: &usize| own(task) && self.arena.tasks[*task].state != State::Dead;
         let sleepers: Vec<usize> = (0..self.arena.tasks.len()).filter(left).collect();
         let mut named: Vec<String> = sleepers.iter().take(NAMED).map(|task| self.waits(*task)).collect();
         if let more @ 1.. = sleepers.len().saturating_sub(NAMED) {
             named.push(format!("and {more} more tasks wait"));
         }
-        SimError::Deadlock { time: Time::from_nanos(self.now), waiting: named.join("; ") }
+        let last = |task: usize| match self.arena.tasks[task].state {
+            State::Dead => self.arena.identities[task].died,
+            _ => self.arena.tasks[task].account.since,
+        };
+        let time = (0..self.arena.tasks.len()).filter(own).map(last).max();
+        SimError::Deadlock { time: Time::from_nanos(time.unwrap_or(self.now)), waiting: named.join("; ") }
     }
 
     fn name(&self, task: usize) -> String {

@@ -133,3 +133,102 @@ fn groups_compete_until_their_own_tasks_end() {
         assert!(found.groups[0].contended_ns <= 100 * MS);
     }
 }
+
+/// Two tasks that each read what only the other writes, 5 ms after the start.
+fn deadlocked() -> Workload {
+    let channel = schedlab_model::Channel { kind: schedlab_model::ChannelKind::Pipe };
+    let read = |channel: &str| Step::Read { channel: channel.into(), bytes: 1 };
+    let write = |channel: &str| Step::Write { channel: channel.into(), bytes: 1 };
+    let task = |name: &str, from: &str, to: &str| Task {
+        name: name.into(),
+        instances: 1,
+        steps: vec![run(5), read(from), write(to)],
+        ..Task::default()
+    };
+    Workload {
+        name: "deadlocked".into(),
+        channels: [("a".to_owned(), channel.clone()), ("b".to_owned(), channel)].into(),
+        tasks: vec![task("one", "a", "b"), task("two", "b", "a")],
+        ..Workload::default()
+    }
+}
+
+#[test]
+fn a_deadlock_is_found_although_background_goes_on() {
+    let error = |workload: &Workload| {
+        let program = Program::compile(workload).unwrap();
+        let scheduler = Scheduler::new("6.12".parse().unwrap());
+        simulate(&program, &scheduler, &Machine::ideal(2), &Options::default(), &mut NoEvents).unwrap_err().to_string()
+    };
+    let alone = error(&deadlocked());
+    assert!(alone.starts_with("deadlock at 5ms: task 'one' waits to read"), "{alone}");
+    // A CPU for each task: the background task, whose first work is done at 10 ms, takes nothing of those first 5 ms.
+    assert_eq!(error(&deadlocked().beside(&tenth(Policy::Fifo(50), &[]), 2).unwrap()), alone);
+}
+
+#[test]
+fn tasks_that_sleep_or_compute_are_no_deadlock_however_long() {
+    // 200 s, in which the background has 40,000 events.
+    let mut sleeper = hogs(1, 1);
+    sleeper.tasks[0].steps.insert(0, Step::Sleep(Duration::Fixed(Time::from_millis(200_000))));
+    let found = outcome(&sleeper.beside(&tenth(Policy::Other, &[]), 1).unwrap(), &Machine::ideal(1));
+    assert!((200_001 * MS..200_003 * MS).contains(&found.turnaround_ns), "{}", found.turnaround_ns);
+}
+
+#[test]
+fn a_time_limit_counts_the_workloads_tasks() {
+    let program = Program::compile(&hogs(2, 900).beside(&tenth(Policy::Other, &[]), 1).unwrap()).unwrap();
+    let options = Options { time_limit: Time::from_millis(100), ..Options::default() };
+    let scheduler = Scheduler::new("6.12".parse().unwrap());
+    let error = simulate(&program, &scheduler, &Machine::ideal(1), &options, &mut NoEvents).unwrap_err().to_string();
+    assert!(error.contains("2 of 2"), "{error}");
+}
+
+#[test]
+fn what_background_names_is_its_own() {
+    // Both post and take a semaphore, and measure and mark under the same names. A shared semaphore would let the workload's task go on at
+    // once; so it waits for its own, which its other task posts after 50 ms.
+    let name = || "s".to_owned();
+    let sleep = |millis| Step::Sleep(Duration::Fixed(Time::from_millis(millis)));
+    let taker = vec![Step::Mark(name()), Step::Start(name()), Step::Acquire(name()), Step::Stop(name())];
+    let task = |of: &str, steps| Task { name: of.into(), instances: 1, steps, ..Task::default() };
+    let poster = vec![sleep(50), Step::Post(name())];
+    let work = Workload {
+        name: "own".into(),
+        tasks: vec![task("taker", taker), task("poster", poster)],
+        turnaround_from: Some(name()),
+        ..Workload::default()
+    };
+    let rounds =
+        vec![Step::Mark(name()), Step::Start(name()), Step::Post(name()), run(1), Step::Stop(name()), sleep(1)];
+    let others = Workload {
+        name: "others".into(),
+        tasks: vec![task("other", vec![Step::Forever(rounds)])],
+        ..Workload::default()
+    };
+    let found = outcome(&work.clone().beside(&others, 2).unwrap(), &Machine::ideal(2));
+    let alone = outcome(&work, &Machine::ideal(2));
+    assert_eq!((found.turnaround_ns, &found.latencies), (alone.turnaround_ns, &alone.latencies));
+    assert_eq!(found.latencies["s"].count, 1);
+}
+
+#[test]
+fn messages_of_background_are_not_counted() {
+    let channel = schedlab_model::Channel { kind: schedlab_model::ChannelKind::Pipe };
+    let (channel_name, bytes) = ("c".to_owned(), 100);
+    let rounds = vec![
+        Step::Write { channel: channel_name.clone(), bytes },
+        Step::Read { channel: channel_name.clone(), bytes },
+        run(1),
+    ];
+    let task = Task { name: "talker".into(), instances: 1, steps: vec![Step::Forever(rounds)], ..Task::default() };
+    let others = Workload {
+        name: "talk".into(),
+        channels: [(channel_name, channel)].into(),
+        tasks: vec![task],
+        ..Workload::default()
+    };
+    let found = outcome(&hogs(1, 20).beside(&others, 2).unwrap(), &Machine::ideal(2));
+    assert_eq!((found.messages, found.bytes), (0, 0));
+    assert!(found.tasks[1].run_ns >= 10 * MS);
+}

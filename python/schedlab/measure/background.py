@@ -149,7 +149,8 @@ def background_from(path: Path | str) -> Workload:
 
     Args:
         path: a recording, as `schedlab.measure.inference.infer` takes it, or a workload's
-            ``.json``. What the recorded tasks did is repeated as long as a simulation takes.
+            ``.json``. What the recorded tasks did is repeated as long as a simulation takes; those
+            that ended in the recording do it once.
 
     Raises:
         InputError: there is no such file, or it holds neither.

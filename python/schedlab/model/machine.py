@@ -100,11 +100,13 @@ class Machine:
         siblings = ["siblings=last"] if topology.pop("siblings_last", False) else []
         sizes = [*(f"{name}={size}" for name, size in topology.items()), *siblings]
         shares = (f"{name}={'/'.join(of)}" for name, of in value.get("speed", {}).items())
+        others = value.get("background")
         return cls(
             value["cpus"],
             Costs.from_times(costs, value["costs"], value.get("devices")),
             ",".join(sizes) or "smt=1",
             ",".join(shares),
+            "none" if others is None else Workload(others["name"], json.dumps(others)),
         )
 
     def __eq__(self, other: object) -> bool:
