@@ -5,6 +5,19 @@ import { change, span } from "./units.js";
 /** How many seeds the switch takes. */
 export const SEEDS = 20;
 
+/** The tasks of a run without other work of the machine. */
+export const ownTasks = (run) => run.head.outcome.tasks.filter((task) => !task.background);
+
+/** The CPU time of a kind's tasks, in nanoseconds; 0 of other work of the machine. */
+export function cpuTime(run, kind) {
+  return run.head.outcome.tasks.reduce((time, task, number) => time + (run.arrays.task_kind[number] === kind && !task.background ? task.run_ns : 0), 0);
+}
+
+/** Whether a kind is that of other work of the machine. */
+export function isBackground(run, kind) {
+  return run.head.outcome.tasks.some((task, number) => task.background && run.arrays.task_kind[number] === kind);
+}
+
 const count = (value) => value.toLocaleString("en");
 
 /** Each metric: its name, what it is, how it is read from a run and a kind of task (−1: all), and how it is written. */
@@ -12,7 +25,7 @@ export const METRICS = [
   ["p99 wait", "From becoming runnable to running: 99 of 100 waits are shorter.", (run, kind) => delaysOf(run, kind).p99, span],
   ["longest wait", "The longest time from becoming runnable to running.", (run, kind) => delaysOf(run, kind).max, span],
   ["switches", "Context switches, voluntary and involuntary.", (run) => run.head.outcome.switches, count],
-  ["migrations", "Times that a task changed its CPU.", (run) => run.head.outcome.tasks.reduce((total, task) => total + task.migrations, 0), count],
+  ["migrations", "Times that a task changed its CPU.", (run) => ownTasks(run).reduce((total, task) => total + task.migrations, 0), count],
   ["turnaround", "What the workload calls its time; the whole run where it marks none.", (run) => run.head.outcome.turnaround_ns, span],
 ];
 

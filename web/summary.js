@@ -1,11 +1,11 @@
 // What two runs come to, in numbers and in sentences.
 
 import { make } from "./controls.js";
-import { METRICS, compared } from "./metrics.js";
+import { METRICS, compared, cpuTime, isBackground, ownTasks } from "./metrics.js";
 import { change, span } from "./units.js";
 
 function sum(run, name) {
-  return run.head.outcome.tasks.reduce((total, task) => total + task[name], 0);
+  return ownTasks(run).reduce((total, task) => total + task[name], 0);
 }
 
 /**
@@ -21,10 +21,11 @@ export function numbers(runs, drawn, kind) {
     return make("div", { class: "metric", title }, make("dt", {}, name),
       make("dd", {}, make("span", {}, "A ", make("b", {}, shown(a))), make("span", {}, "B ", make("b", {}, shown(b))), make("em", {}, words)));
   });
-  const shares = (runs.a ?? runs.b).head.kinds.map((kind, place) => {
+  const kinds = [...(runs.a ?? runs.b).head.kinds.entries()].filter(([place]) => !isBackground(runs.a ?? runs.b, place));
+  const shares = kinds.map(([place, kind]) => {
     const part = (run) => {
       const total = sum(run, "run_ns");
-      const own = run.head.outcome.tasks.reduce((time, task, number) => time + (run.arrays.task_kind[number] === place ? task.run_ns : 0), 0);
+      const own = cpuTime(run, place);
       return total ? `${((100 * own) / total).toFixed(1)} %` : "0 %";
     };
     return make("div", { class: "metric", title: "Its part of the CPU time that all tasks used." }, make("dt", {}, `CPU of ${kind}`),
@@ -38,8 +39,8 @@ export function sentences(runs) {
   const label = (run) => `${run.head.label} (${run.head.eevdf ? "EEVDF" : "CFS"})`;
   return ["a", "b"].flatMap((side) => {
     const run = runs[side];
-    const { cpus, switches, tasks } = run.head.outcome;
-    const by = (time) => [...tasks].sort((one, other) => other[time] - one[time]);
+    const { cpus, switches } = run.head.outcome;
+    const by = (time) => [...ownTasks(run)].sort((one, other) => other[time] - one[time]);
     const most = by("max_delay_ns")[0];
     return [
       `${side.toUpperCase()} is Linux ${label(run)} on ${cpus} ${cpus === 1 ? "CPU" : "CPUs"}; the run lasts ${span(run.end)} and switches ${switches} times.`,
@@ -63,7 +64,7 @@ export function headline(runs, entry) {
   if (what === "turnaround") return `The turnaround is ${span(runs.a.head.outcome.turnaround_ns)} in A and ${span(runs.b.head.outcome.turnaround_ns)} in B.`;
   if (what === "share") {
     const part = (run) => {
-      const own = run.head.outcome.tasks.reduce((time, task, number) => time + (run.arrays.task_kind[number] === place ? task.run_ns : 0), 0);
+      const own = cpuTime(run, place);
       return `${((100 * own) / Math.max(run.end * run.head.outcome.cpus, 1)).toFixed(1)} %`;
     };
     return `${kinds[place]} runs for ${part(runs.a)} of the CPU time in A and for ${part(runs.b)} in B.`;

@@ -11,6 +11,7 @@ quiet_interrupt()
 # ruff: noqa: E402 - what follows takes long enough to be interrupted
 from schedlab._core import __version__
 from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
+from schedlab.measure.background import background_from
 from schedlab.model import Attributes, Costs, Machine, Scheduler, Workload
 from schedlab.model.outcome import GroupOutcome, Outcome, TaskOutcome
 from schedlab.targets.sim import simulate, simulate_many
@@ -31,6 +32,7 @@ __all__ = [
     "Tuning",
     "Workload",
     "__version__",
+    "background_from",
     "simulate",
     "simulate_many",
     "tune",

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 import schedlab
+from fidelity.behaviour.register import Line
 from fidelity.held_out.collect import Found, Predicted
 from fidelity.held_out.draw import KINDS, Drawn, draw, seeds_of
 from fidelity.held_out.errors import error_of, errors, spread
-from fidelity.held_out.page import page
+from fidelity.held_out.page import figure, page
 from fidelity.held_out.plan import Goal, Plan
 from fidelity.observation import Observation
 from schedlab.boundary.errors import InputError
@@ -90,16 +91,29 @@ def test_goals_are_shares_of_the_workloads() -> None:
     assert found.within(0.1) == 0.75
     assert found.meets(Goal(within=0.1, share=0.7))
     assert not found.meets(Goal(within=0.1, share=0.8))
+    # Three or fewer of four: all cases but that of four, 1 - 0.8**4.
+    assert found.chance(Goal(within=0.1, share=0.8)) == pytest.approx(1 - 0.8**4)
 
 
 def test_the_page_has_every_draw_and_what_did_not_run() -> None:
     plan = Plan(2, 1, 2, ("host",), {"wait": Goal(0.15, 0.8)})
     refused = Predicted(Drawn(77, "groups", schedlab.Workload.parse("pipe")), why_not="no cgroups")
     found = {"host": Found("6.18.1", 2, [_predicted([110.0], [100.0, 100.0]), refused])}
-    text = page(plan, found, "Seeds 0 to 1.")
+    drawn = figure(plan, found)
+    lines = [
+        Line(workload="pi", place="host", metric="wait", limit=0.1),
+        Line(workload="pi", place="host", metric="p99", limit=0.1, cause="a kernel thread"),
+        Line(workload="pi", place="vm:6.1", metric="wait", limit=0.1),
+    ]
+    text = page(plan, found, "Seeds 0 to 1.", {"prediction.svg": drawn}, lines)
     assert "**1 of 1 goals are met.**" in text
-    assert "| waiting time | 1 | 10.0 % | 10.0 % | 0.0 % | 80% within 15.0 % | 100%: yes |" in text
+    row = " | ".join(["10.0 %"] * 4 + ["0.0 %"] * 2)
+    assert f"| waiting time | 1 | {row} | 80% within 15.0 % | 100%: yes |" in text
     assert "seed 77, groups: no cgroups" in text
+    assert "](prediction.svg)" in text
+    assert "waiting time (s): 1 points." in drawn.alternative
+    assert "| host | 2 | 1 |" in text
+    assert "| vm:6.1 | 1 | 0 |" in text
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,19 @@ def test_the_signal_is_no_wake_up_of_the_workload(tmp_path: Path) -> None:
     assert seen({"loop": 1, "run": 100, "sleep": 5000}).values["p99"] == 5_000
 
 
+def test_wake_ups_of_background_are_not_the_workloads() -> None:
+    kworker = {"loop": -1, "run": 100, "sleep": 900}
+    others = _file({"kworker/0": {"background": True, **kworker}, "hog": ONCE}, "1s")
+    value = json.loads(others.json)
+    value["tasks"] = [task for task in value["tasks"] if task.get("background")]
+    machine = Machine(1, "ideal", background=Workload("others", json.dumps(value)))
+    work = _file({"one": {"loop": 20, "run": 1000}, "two": {"loop": 20, "run": 1000}}, None)
+    found = simulated_recorded(work, Scheduler("6.12"), machine, seed=1, phase_ns=0)
+    # The kernel thread preempts both, and they each other; the runner alone wakes them.
+    assert found.values["involuntary"] > 0
+    assert "p50" not in found.values
+
+
 @pytest.mark.parametrize(
     "work",
     [

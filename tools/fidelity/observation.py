@@ -183,18 +183,24 @@ def simulated_recorded(
             trace=trace,
         )
         found = Observation.of_simulated(outcome, workload, machine.costs)
-        _leave_out_the_runner(trace)
+        _leave_out_others(trace, [task.name for task in outcome.background])
         return found.beside(Observation.of_trace(trace))
 
 
-def _leave_out_the_runner(trace: Path) -> None:
-    """Take wake-ups of and by the runner out of a simulation's trace, as in a recording's.
+def _leave_out_others(trace: Path, background: Sequence[str]) -> None:
+    """Take wake-ups of background tasks, and of and by the runner, out of a simulation's trace.
 
-    What it wakes is the start signal and no part of the workload.
+    Of a recording only the workload's tasks count, and what the runner wakes is the start signal.
     """
+    woken = tuple(f"sched_waking: comm={name} pid=" for name in background)
+
+    def counts(line: str) -> bool:
+        return "sched_waking" not in line or not (
+            RUNNER in line or any(text in line for text in woken)
+        )
+
     lines = trace.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if RUNNER not in line or "sched_waking" not in line]
-    trace.write_text("".join(kept), encoding="utf-8")
+    trace.write_text("".join(filter(counts, lines)), encoding="utf-8")
 
 
 def distance(metric: Metric, simulated: Observation, real: Observation) -> float | None:

@@ -314,8 +314,12 @@ OUTPUTS = (
         "demo",
         "This machine, its costs, the simulator against it, the searches and the verified setting.",
         ("demo --quick --output {directory}",),
-        (".machine.facts.booted", *(f".calibration{one}" for one in _COSTS_MAPS)),
+        (
+            ".machine.facts.booted",
+            *(f".calibration{one}" for one in (*_COSTS_MAPS, ".background.interrupts")),
+        ),
         admitted={
+            ".calibration.background": "null",
             ".machine.facts.stand_in": "string",
             ".tuning.pso_default.paper.to_golden": "integer",
         },
@@ -335,7 +339,8 @@ OUTPUTS = (
         "calibrate",
         "What operations cost here, with the spread of what was measured.",
         ("calibrate --quick --force --output {directory}/costs.toml",),
-        _COSTS_MAPS,
+        (*_COSTS_MAPS, ".background.interrupts"),
+        admitted={".background": "null"},
     ),
     Output(
         "record",

@@ -142,6 +142,28 @@ def _since(row: Mapping[str, Any]) -> str:
     return text
 
 
+_BACKGROUND = """\
+## Background
+
+A costs file may have a table `[background]` with what else runs on the machine: [other work](../concepts/hardware.md#other-work). Files
+without it have none. Its `version` is 1; `watched` is how long the machine was watched under load, and as long without; `paired`,
+`unpaired` and `lost` count the switches that were followed, those that were not, and events beyond the trace's buffers.
+
+Each `[[background.tasks]]` is one task of the simulation:
+
+| key | meaning |
+|---|---|
+| `name`, `kind` | the task, and its class: a kernel thread's name without its CPU, `other` for programs |
+| `policy`, `nice`, `affinity` | how the scheduler treats it, and its CPUs (any where the list is empty) |
+| `interval`, `period`, `deviation` | from wake-up to wake-up: the mean, the distribution (`exponential` or `normal`) and its standard deviation |
+| `runs` | the CPU time of a wake-up: means of eight equal parts of what was measured, each of which every eighth wake-up has |
+| `wakeups` | how many wake-ups were measured |
+| `idle_interval` | the mean interval on the machine without load; 0 where it did not run. Not simulated |
+
+`[background.interrupts.NAME]` says how many interrupts, software interrupts and timers there were a second, and their mean time. They are
+not simulated: they switch to no task, and the timer's time is in `tick`.""".splitlines()
+
+
 def costs() -> str:
     """Return the page of costs: meaning and unit, and the shipped reference values."""
     source, files = (
@@ -182,6 +204,8 @@ def costs() -> str:
             "## Devices",
             "",
             *table(("device", "meaning", *shipped), devices),
+            "",
+            *_BACKGROUND,
             "",
         ]
     )

@@ -51,6 +51,8 @@ pub struct Behaviour {
     delays: Vec<Delays>,
     all: Delays,
     longest: Longest,
+    /// Which tasks are background: those that are told of, and those that they make.
+    background: Vec<bool>,
 }
 
 /// The result of [`Behaviour`]. Times in nanoseconds.
@@ -92,12 +94,23 @@ pub struct BehavedTask {
 }
 
 impl Behaviour {
+    /// Of a run some of whose first tasks are background, of which it tells nothing, nor of those that they make.
+    pub fn beside(background: Vec<bool>) -> Self {
+        Self { background, ..Self::default() }
+    }
+
+    fn is_background(&self, task: TaskId) -> bool {
+        self.background.get(task.index()).copied().unwrap_or(false)
+    }
+
     /// What was seen until `end`, each task under the name that `name` gives it.
     pub fn summary(&self, end: Time, name: impl Fn(TaskId) -> String) -> Behaved {
         let end = end.max(self.metrics.last());
         let ids = (0..self.metrics.tasks()).map(|index| TaskId(index as u32));
-        let tasks: Vec<(TaskId, TaskMetrics)> =
-            ids.filter_map(|task| Some((task, self.metrics.task(task, end)?))).collect();
+        let tasks: Vec<(TaskId, TaskMetrics)> = ids
+            .filter(|task| !self.is_background(*task))
+            .filter_map(|task| Some((task, self.metrics.task(task, end)?)))
+            .collect();
         Behaved {
             elapsed_ns: end.as_nanos(),
             voluntary: tasks.iter().map(|(_, task)| task.voluntary).sum(),
@@ -124,7 +137,13 @@ impl Behaviour {
 impl EventSink for Behaviour {
     fn event(&mut self, event: Event) {
         match event.kind {
-            EventKind::Waking { task, .. } if task != TaskId::IDLE => {
+            EventKind::Fork { parent, child } if self.is_background(parent) => {
+                if self.background.len() <= child.index() {
+                    self.background.resize(child.index() + 1, false);
+                }
+                self.background[child.index()] = true;
+            }
+            EventKind::Waking { task, .. } if task != TaskId::IDLE && !self.is_background(task) => {
                 if self.delays.len() <= task.index() {
                     self.delays.resize_with(task.index() + 1, Delays::default);
                 }

@@ -8,6 +8,7 @@ impl TaskMetrics {
     /// As a [`TaskOutcome`]. Events do not tell user from system time; both are 0 there.
     pub fn to_outcome(&self, name: String) -> TaskOutcome {
         TaskOutcome {
+            background: false,
             name,
             source: MetricSource::Events,
             life_ns: self.life.as_nanos(),

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Devices, ModelError, Speed, Time, Topology};
+use crate::{Devices, ModelError, Speed, Time, Topology, Workload};
 
 /// The most CPUs a simulated machine may have.
 pub const MAX_CPUS: u32 = 4096;
 
 /// CPUs and costs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// How many CPUs, all alike.
@@ -29,6 +29,9 @@ pub struct Machine {
     /// line at first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<CpuChange>,
+    /// What else runs there: kernel threads, other people's work. Every workload that has no background of its own is simulated beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub background: Option<Box<Workload>>,
 }
 
 fn is_default(devices: &Devices) -> bool {
@@ -51,7 +54,18 @@ impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
     pub fn new(cpus: u32, costs: Costs) -> Self {
         let (topology, speed, devices) = (Topology::default(), Speed::default(), Devices::SMALL_SERVER);
-        Self { cpus, topology, speed, costs, devices, changes: Vec::new() }
+        Self { cpus, topology, speed, costs, devices, changes: Vec::new(), background: None }
+    }
+
+    /// The workload as it runs here: beside this machine's background, where it has none of its own.
+    ///
+    /// # Errors
+    /// [`Workload::beside`]'s.
+    pub fn with_background(&self, workload: Workload) -> Result<Workload, ModelError> {
+        match self.background.as_deref().filter(|_| !workload.has_background()) {
+            Some(background) => workload.beside(background, self.cpus),
+            None => Ok(workload),
+        }
     }
 
     /// One on which only the work itself takes time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Candidate, Disturbance, Latency};
+use crate::{Candidate, Disturbance, Latency, TaskId};
 
 /// Where a metric came from; comparisons use a source that both sides have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether a task of the run was other work of the machine.
+    pub fn is_background(&self, task: TaskId) -> bool {
+        self.tasks.get(task.index()).is_some_and(|task| task.background)
+    }
+
     /// What a task or group of the run is called.
     pub fn name_of(&self, candidate: Candidate) -> String {
         match candidate {
@@ -113,6 +118,9 @@ impl GroupOutcome {
 pub struct TaskOutcome {
     /// Name and instance: `sender.g0[3]`.
     pub name: String,
+    /// It was other work of the machine, of which no figure of the whole run counts but the CPUs' times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// Where these metrics came from.
     pub source: MetricSource,
     /// From its start to its end.

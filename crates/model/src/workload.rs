@@ -102,6 +102,10 @@ pub struct Task {
     /// kernel it runs once to get there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asleep: bool,
+    /// It is other work of the machine and no part of the workload: a run does not wait for its end, and outcomes count it apart. The CPU time
+    /// of its steps is all that it takes, system calls and switches included, so that the simulator charges it no other costs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// What it does, in order; then it exits.
     pub steps: Vec<Step>,
 }
@@ -295,6 +299,58 @@ impl Workload {
         }
         self
     }
+
+    /// Whether other work of the machine is a part of it.
+    pub fn has_background(&self) -> bool {
+        self.tasks.iter().any(|task| task.background)
+    }
+
+    /// Adds other work of the machine, on whose `cpus` CPUs it runs: each task of `background` as a background task behind the workload's own,
+    /// on those of its CPUs that the machine has; left out where it has none of them. Its duration and its mark count for nothing.
+    ///
+    /// # Errors
+    /// [`ModelError::Workload`] where both have a task, a channel, a latch, a file or a group of one name.
+    pub fn beside(mut self, background: &Self, cpus: u32) -> Result<Self, ModelError> {
+        let doubled = |what: &str, name: &str| ModelError::Workload {
+            workload: background.name.clone(),
+            place: format!("{what} '{name}'"),
+            why: "the workload that it is the background of has one of this name; rename one of them".to_owned(),
+        };
+        let mut tasks = background.tasks.clone();
+        for task in &mut tasks {
+            if self.tasks.iter().any(|own| own.name == task.name) {
+                return Err(doubled("task", &task.name));
+            }
+            task.background = true;
+            if let Some(attributes) = &mut task.attributes
+                && !attributes.affinity.is_empty()
+            {
+                attributes.affinity.retain(|cpu| *cpu < cpus);
+                if attributes.affinity.is_empty() {
+                    task.instances = 0;
+                }
+            }
+        }
+        self.tasks.append(&mut tasks);
+        add(&mut self.channels, &background.channels).map_err(|name| doubled("channel", &name))?;
+        add(&mut self.files, &background.files).map_err(|name| doubled("file", &name))?;
+        add(&mut self.groups, &background.groups).map_err(|name| doubled("group", &name))?;
+        if let Some(name) = background.latches.iter().find(|name| self.latches.contains(name)) {
+            return Err(doubled("latch", name));
+        }
+        self.latches.extend(background.latches.iter().cloned());
+        Ok(self)
+    }
+}
+
+/// Adds the entries of `other`, or returns the first name that both have.
+fn add<T: Clone>(own: &mut BTreeMap<String, T>, other: &BTreeMap<String, T>) -> Result<(), String> {
+    for (name, value) in other {
+        if own.insert(name.clone(), value.clone()).is_some() {
+            return Err(name.clone());
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! it; [`calibrate()`] measures what the machine's operations cost, and [`probe()`] what its kernel lets a user do.
 
 mod attributes;
+mod background;
 mod calibrate;
 mod capacity;
 mod cgroups;
@@ -30,6 +31,7 @@ mod system;
 mod task;
 mod watch;
 
+pub use background::{Background, Group, Interrupts, Watched, background};
 pub use calibrate::{Calibration, Spread, calibrate};
 pub use error::NativeError;
 pub use guard::{GuardOptions, guard};

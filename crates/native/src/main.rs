@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use schedlab_model::{Time, Workload};
 use schedlab_native::{
-    GuardOptions, Level, NativeError, RecordOptions, RunOptions, Scenario, calibrate, guard, play, probe, record, run,
+    GuardOptions, Level, NativeError, RecordOptions, RunOptions, Scenario, background, calibrate, guard, play, probe,
+    record, run,
 };
 use schedlab_program::Program;
 use schedlab_workloads::{BUILDERS, rtapp};
@@ -57,6 +58,14 @@ enum Command {
         /// Measure the disk below this directory too, with a nameless file of 16 MiB.
         #[arg(long, value_name = "DIRECTORY")]
         disk: Option<PathBuf>,
+    },
+    /// Watch what else runs on this machine, as it is and under load.
+    ///
+    /// Needs root and tracefs. Example: schedlab-native background --time 2s
+    Background {
+        /// How long it watches the machine as it is, and as long under load.
+        #[arg(long, default_value = "3s")]
+        time: Time,
     },
     /// Record what the kernel's scheduler does while a command runs.
     ///
@@ -147,6 +156,7 @@ impl Command {
             Self::Record { output, level, buffer, timeout, command } => {
                 serde_json::to_string(&record(&RecordOptions { output, level, buffer, timeout, command })?)
             }
+            Self::Background { time } => serde_json::to_string(&background(time)?),
             Self::Scenario { scenario, length } => serde_json::to_string(&play(scenario, length)?),
             Self::Guard { parent, report, patience, foreground, command } => {
                 guard(&GuardOptions { parent, report, patience, foreground, command })?;

@@ -125,6 +125,7 @@ fn task(world: &World, slot: &Slot) -> TaskOutcome {
     let (run_ns, wait_ns) = (slot.run.load(SeqCst), slot.wait.load(SeqCst));
     let (user_ns, system_ns) = divide(run_ns, slot.user.load(SeqCst), slot.system.load(SeqCst));
     TaskOutcome {
+        background: false,
         name: world.program.task_name(template, slot.instance.load(SeqCst)),
         source: MetricSource::Counters,
         life_ns,

@@ -14,10 +14,19 @@ use crate::system::{self, abnormal};
 
 /// Checks what can be seen not to be possible here before anything is made.
 pub(crate) fn check(program: &Program) -> Result<(), NativeError> {
+    check_background(program)?;
     check_slices(program)?;
     check_tasks(program)?;
     check_memory(program)?;
     check_sessions(program)
+}
+
+/// A real machine has other work of its own, and a real run would wait for the workload's.
+fn check_background(program: &Program) -> Result<(), NativeError> {
+    program.templates().iter().find(|template| template.background).map_or(Ok(()), |template| {
+        let what = "it is background, which only simulations have; leave it out";
+        Err(NativeError::Refused { task: template.name.clone(), what: what.to_owned() })
+    })
 }
 
 /// Memory that tasks touch, and that the kernel needs for them, must be there.

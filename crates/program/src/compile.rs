@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use schedlab_model::{Duration, ModelError, Step, Task, Workload, group_tree};
 
+use crate::background::{named_apart, shared_fault};
 use crate::check::{
     MAX_NESTING, asleep_fault, attributes_fault, doubled, duration_fault, known, membership_fault, message_fault,
     refuse, step_place,
@@ -98,6 +99,10 @@ impl<'a> Compiler<'a> {
     }
 
     pub(crate) fn compile(mut self) -> Result<Program, ModelError> {
+        let fault = if self.workload.has_background() { shared_fault(self.workload) } else { None };
+        if let Some((place, why)) = fault {
+            return Err(refuse(self.workload, place, why));
+        }
         for task in &self.workload.tasks {
             self.task(task)?;
         }
@@ -143,6 +148,7 @@ impl<'a> Compiler<'a> {
             nodes: task.nodes.clone(),
             delay: task.delay,
             asleep: task.asleep,
+            background: task.background,
             total: 0,
             instances: task.instances,
             entry,
@@ -211,6 +217,8 @@ impl<'a> Compiler<'a> {
                 })?;
             }
             Step::Join => self.emit(Op::Join),
+            // Other work of the machine is not measured.
+            Step::Mark(_) | Step::Start(_) | Step::Stop(_) if place.task.background => {}
             Step::Mark(name) => {
                 if place.times > 0 {
                     let mark = self.mark(name);
@@ -224,7 +232,7 @@ impl<'a> Compiler<'a> {
                 self.repeat(*count, place, |compiler, place| compiler.steps(steps, place))?;
             }
             Step::Forever(steps) => {
-                if workload.duration.is_none() {
+                if workload.duration.is_none() && !place.task.background {
                     let why = "it is repeated for ever, and the workload has no duration; give it one".to_owned();
                     return Err(wrong(why));
                 }
@@ -237,6 +245,7 @@ impl<'a> Compiler<'a> {
             }
             _ => {
                 let Self { program, .. } = self;
+                let step = if place.task.background { &*named_apart(step) } else { step };
                 let operation =
                     program.objects.operation(workload, &program.groups, place.task, step).map_err(wrong)?;
                 if let Some(operation) = operation {

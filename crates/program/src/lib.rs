@@ -27,6 +27,7 @@
 //! # Ok::<(), schedlab_model::ModelError>(())
 //! ```
 
+mod background;
 mod check;
 mod compile;
 mod cursor;

@@ -55,6 +55,8 @@ pub struct Template {
     pub delay: Time,
     /// Whether it is asleep at the start, in its first operation.
     pub asleep: bool,
+    /// Whether it is other work of the machine: the run does not wait for its end.
+    pub background: bool,
     /// How many of them a whole run has, forked ones included.
     pub total: u64,
     /// How many of them are there from the start.
@@ -121,6 +123,11 @@ impl Program {
     /// All templates, by [`TemplateId`].
     pub fn templates(&self) -> &[Template] {
         &self.templates
+    }
+
+    /// Whether other work of the machine is a part of it.
+    pub fn has_background(&self) -> bool {
+        self.templates.iter().any(|template| template.background)
     }
 
     /// One template.

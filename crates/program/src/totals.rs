@@ -27,7 +27,8 @@ pub(crate) fn sum_up(workload: &Workload, all_doings: &[Doings], program: &mut P
         }
     }
     let all = totals.iter().fold(0u128, |sum, &count| sum.saturating_add(count));
-    if all == 0 {
+    let own = workload.tasks.iter().any(|task| task.instances > 0 && !task.background);
+    if !own {
         return Err(refuse(workload, "tasks", "none is there from the start; give one at least one instance"));
     }
     if all > u128::from(MAX_TASKS) {

@@ -143,3 +143,17 @@ fn a_group_that_is_not_there_or_cannot_be_is_refused() {
     let nameless = Task { session: Some(" ".into()), ..task("a", 1, vec![]) };
     refused(&workload(vec![nameless]), &["task 'a'", "session has no name"]);
 }
+
+#[test]
+fn background_tasks_share_nothing_with_the_others() {
+    let beside = |own: Vec<Step>, others: Vec<Step>| {
+        let other = Task { background: true, ..task("other", 1, others) };
+        workload(vec![task("a", 1, own), other])
+    };
+    refused(&beside(vec![write("c", 1)], vec![repeat(2, vec![read(1)])]), &["channel 'c'", "background"]);
+    let open = Step::OpenLatch("go".into());
+    refused(&beside(vec![Step::AwaitLatch("go".into())], vec![open]), &["latch 'go'", "background"]);
+    refused(&beside(vec![fork("other", 1)], vec![Step::Yield]), &["task 'other'", "background"]);
+    refused(&beside(vec![Step::Yield], vec![fork("a", 1)]), &["task 'a'", "background"]);
+    Program::compile(&beside(vec![write("c", 1), read(1)], vec![Step::Yield])).expect("nothing is shared");
+}

@@ -81,7 +81,8 @@ pub fn attribute_run(
         let outcome =
             schedlab_sim::simulate(program, scheduler, machine, &options, &mut sinks).map_err(errors::simulation)?;
         let (attribution, events) = sinks;
-        let waits = attribution.finish(Time::from_nanos(outcome.elapsed_ns));
+        let mut waits = attribution.finish(Time::from_nanos(outcome.elapsed_ns));
+        waits.retain(|task| !outcome.is_background(task));
         let summary = wanted.summary(&waits, &events, &|candidate| outcome.name_of(candidate))?;
         let mut value = serde_json::to_value(&summary).map_err(errors::json("summary"))?;
         value["events"] = events.len().into();
@@ -153,7 +154,8 @@ pub fn wait_lengths(
             let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
             let names: Vec<String> = outcome.tasks.iter().map(|task| kind(&task.name)).collect();
             let of = |task: TaskId| names.get(task.index()).cloned().unwrap_or_default();
-            for task in (0..metrics.tasks() as u32).map(TaskId) {
+            let own = |task: &TaskId| !outcome.is_background(*task);
+            for task in (0..metrics.tasks() as u32).map(TaskId).filter(own) {
                 if let Some(metrics) = metrics.task(task, end) {
                     let entry = kinds.entry(of(task)).or_default();
                     entry.tasks += 1;
@@ -161,7 +163,7 @@ pub fn wait_lengths(
                     entry.wait += metrics.wait.as_nanos();
                 }
             }
-            for (task, woken, length) in lengths.ended() {
+            for (task, woken, length) in lengths.ended().iter().filter(|(task, ..)| own(task)) {
                 let entry = kinds.entry(of(*task)).or_default();
                 let list = if *woken { &mut entry.woken } else { &mut entry.others };
                 list.push(*length);

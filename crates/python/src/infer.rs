@@ -74,8 +74,9 @@ pub fn behaviour(
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let behaved = background::run(py, move |abandoned| {
         let options = Options { seed, phase: Time::from_nanos(phase), cancel: Some(abandoned), ..Options::default() };
-        let mut behaviour = Behaviour::default();
         let Inputs { program, scheduler, machine } = &inputs;
+        let background = program.roots().map(|(template, _)| program.template(template).background).collect();
+        let mut behaviour = Behaviour::beside(background);
         let outcome = simulate(program, scheduler, machine, &options, &mut behaviour).map_err(errors::simulation)?;
         let name =
             |task: schedlab_model::TaskId| outcome.tasks.get(task.index()).map_or("?", |task| &task.name).to_owned();

@@ -31,6 +31,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(nouns::thread_weight_factor, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::costs, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::machine, module)?)?;
+    module.add_function(wrap_pyfunction!(nouns::background, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::attributes, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::with_attributes, module)?)?;
     module.add_function(wrap_pyfunction!(nouns::with_groups, module)?)?;

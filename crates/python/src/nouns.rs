@@ -1,7 +1,11 @@
 //! Workloads, schedulers, machines and times: read, checked and handed back as JSON.
 
 use pyo3::prelude::*;
-use schedlab_model::{Attributes, Costs, Machine, Placement, Policy, Scheduler, ThreadWeights, Time, Workload};
+use schedlab_model::{
+    Attributes, Costs, Duration, MAX_CPUS, Machine, Placement, Policy, Scheduler, Step, Task, ThreadWeights, Time,
+    Workload,
+};
+use schedlab_program::Program;
 use schedlab_sched::thread_fairness::{FACTOR_ONE, factor_fixed};
 
 use crate::errors;
@@ -68,6 +72,20 @@ pub fn machine(text: &str) -> PyResult<String> {
     let machine: Machine = serde_json::from_str(text).map_err(errors::json("machine"))?;
     machine.validate().map_err(errors::input)?;
     serde_json::to_string(&machine).map_err(errors::json("machine"))
+}
+
+/// A workload as other work of a machine, checked, as JSON: its tasks are background tasks, and it has no end of its own.
+#[pyfunction]
+pub fn background(text: &str) -> PyResult<String> {
+    let mut workload: Workload = serde_json::from_str(text).map_err(errors::json("background"))?;
+    (workload.duration, workload.turnaround_from) = (None, None);
+    workload.tasks.iter_mut().for_each(|task| task.background = true);
+    // Background alone is no workload.
+    let steps = vec![Step::Run(Duration::Fixed(Time::from_nanos(1)))];
+    let any = Task { name: String::new(), instances: 1, steps, ..Task::default() };
+    let own = Workload { name: workload.name.clone(), tasks: vec![any], ..Workload::default() };
+    Program::compile(&own.beside(&workload, MAX_CPUS).map_err(errors::input)?).map_err(errors::input)?;
+    serde_json::to_string(&workload).map_err(errors::json("background"))
 }
 
 /// Scheduling attributes, checked, as JSON.

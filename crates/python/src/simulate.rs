@@ -58,10 +58,12 @@ pub(crate) struct Inputs {
 impl Inputs {
     pub(crate) fn read(workload: &str, scheduler: &str, machine: &str) -> PyResult<Self> {
         let workload: Workload = serde_json::from_str(workload).map_err(errors::json("workload"))?;
+        let machine: Machine = serde_json::from_str(machine).map_err(errors::json("machine"))?;
+        let workload = machine.with_background(workload).map_err(errors::input)?;
         Ok(Self {
             program: Program::compile(&workload).map_err(errors::input)?,
             scheduler: serde_json::from_str(scheduler).map_err(errors::json("scheduler"))?,
-            machine: serde_json::from_str(machine).map_err(errors::json("machine"))?,
+            machine,
         })
     }
 }
@@ -190,6 +192,7 @@ fn labels(program: &Program, events: &[Event], outcome: &Outcome) -> Vec<TaskLab
         let own = template.and_then(|template| template.attributes.clone());
         let taken = own.or_else(|| attributes.get(parent.index()).cloned()).unwrap_or_default();
         let mut label = TaskLabel::new(&task.name).with_attributes(&taken);
+        label.background = task.background;
         if template.is_some_and(|template| template.kind == TaskKind::Thread) && parent != TaskId::IDLE {
             label.process = labels.get(parent.index()).map(|above| above.process.unwrap_or(parent));
         }

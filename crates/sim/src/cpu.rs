@@ -92,7 +92,7 @@ impl Cpu {
             Some(until @ 1..) => now.saturating_add(until).saturating_add(task.debt),
             _ => 0,
         };
-        task.due(until == Some(0))
+        task.due(until == Some(0) || task.background)
     }
 
     /// Ticks came, so many, the first one at `first` and the last one at `last`.

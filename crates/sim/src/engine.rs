@@ -24,6 +24,9 @@ use crate::{Options, SimError, hotplug, setting};
 /// Operations at one instant after which the engine gives up: about half a minute's work.
 pub(crate) const STANDSTILL: u64 = if cfg!(test) { 1000 } else { 1 << 30 };
 
+/// Events after which the engine looks again whether the workload's own tasks wait for each other while background goes on.
+const BETWEEN_CHECKS: u64 = 1 << 14;
+
 /// One run.
 pub(crate) struct Engine<'a, S> {
     pub(crate) program: &'a Program,
@@ -65,6 +68,8 @@ pub(crate) struct Engine<'a, S> {
     pub(crate) idle: u32,
     /// Tasks that have not ended.
     pub(crate) alive: u32,
+    /// Of those, the workload's own, for which the run waits.
+    pub(crate) awaited: u32,
     /// When the last operation was counted, and operations at that instant so far.
     counted: (u64, u64),
     /// Events so far.
@@ -149,6 +154,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             last_tick: (NEVER, 0),
             idle: machine.cpus,
             alive: 0,
+            awaited: 0,
             counted: (0, 0),
             events: 0,
             switches: 0,
@@ -178,14 +184,17 @@ impl<'a, S: EventSink> Engine<'a, S> {
     fn run_to_the_end(&mut self) -> Result<(), SimError> {
         (self.flat, self.has_hrtick) = (self.is_flat(), self.sched.has_hrtick());
         self.start()?;
-        while self.alive > 0 {
+        while self.awaited > 0 {
             if self.flat {
                 self.flat_run()?;
-                if self.alive == 0 {
+                if self.awaited == 0 {
                     break;
                 }
             }
             self.events += 1;
+            if self.alive > self.awaited && self.events.is_multiple_of(BETWEEN_CHECKS) && self.awaits_nothing() {
+                return Err(self.deadlock());
+            }
             let (key, cpu) = self.arena.agenda.first();
             let timer = self.arena.timers.first();
             let rule = self.sched.next_timer().map_or(Key::NEVER, |(time, _)| Key::new(time.as_nanos(), Kind::Timer));
@@ -238,6 +247,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
             }
             self.event(key, cpu, timer)?;
         }
+        if self.alive > 0 {
+            // Other work of the machine would go on.
+            self.end = self.now;
+            self.end();
+        }
         Ok(())
     }
 
@@ -286,8 +300,11 @@ impl<'a, S: EventSink> Engine<'a, S> {
     }
 
     fn over_limit(&self) -> SimError {
-        let made = self.arena.tasks.len() as u32;
-        SimError::TimeLimit { limit: Time::from_nanos(self.limit), left: self.alive, made }
+        if self.alive > self.awaited && self.awaits_nothing() {
+            return self.deadlock();
+        }
+        let made = self.arena.tasks.iter().filter(|task| !task.background).count() as u32;
+        SimError::TimeLimit { limit: Time::from_nanos(self.limit), left: self.awaited, made }
     }
 
     #[inline]

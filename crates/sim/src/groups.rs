@@ -131,11 +131,13 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn join_group(&mut self, task: u32) {
         let Some(pools) = &mut self.pools else { return };
         let pool = pools.pool_of(self.arena.identities[task as usize].belongs);
-        for pool in pools.path(pool) {
-            pools.pools[pool].alive += 1;
-            pools.pools[pool].tasks += 1;
+        if !self.arena.tasks[task as usize].background {
+            for pool in pools.path(pool) {
+                pools.pools[pool].alive += 1;
+                pools.pools[pool].tasks += 1;
+            }
+            pools.rest += u32::from(pool.is_none());
         }
-        pools.rest += u32::from(pool.is_none());
         let group = pool.map_or(GroupId::ROOT, |pool| pools.pools[pool].id);
         if self.sched.group_of(task_id(task)) != group {
             self.sched.sched_move_task(task_id(task), group);
@@ -161,14 +163,16 @@ impl<S: EventSink> Engine<'_, S> {
             Membership::Group(group) => group,
         };
         let new = pools.pool_of(*belongs);
-        for pool in pools.path(old) {
-            pools.pools[pool].alive -= 1;
+        if !self.arena.tasks[task as usize].background {
+            for pool in pools.path(old) {
+                pools.pools[pool].alive -= 1;
+            }
+            for pool in pools.path(new) {
+                pools.pools[pool].alive += 1;
+                pools.pools[pool].tasks += 1;
+            }
+            pools.rest = pools.rest + u32::from(new.is_none()) - u32::from(old.is_none());
         }
-        for pool in pools.path(new) {
-            pools.pools[pool].alive += 1;
-            pools.pools[pool].tasks += 1;
-        }
-        pools.rest = pools.rest + u32::from(new.is_none()) - u32::from(old.is_none());
         let group = new.map_or(GroupId::ROOT, |pool| pools.pools[pool].id);
         if self.sched.group_of(task_id(task)) != group {
             self.sched.sched_move_task(task_id(task), group);
@@ -187,6 +191,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task has ended. With the last one of a group, or of those in none, the groups compete no more.
     pub(crate) fn left_group(&mut self, task: u32) {
+        if self.arena.tasks[task as usize].background {
+            return;
+        }
         let Some(pools) = &mut self.pools else { return };
         let pool = pools.pool_of(self.arena.identities[task as usize].belongs);
         pools.rest -= u32::from(pool.is_none());
@@ -208,7 +215,8 @@ impl<S: EventSink> Engine<'_, S> {
         let Some(pools) = &self.pools else { return (Vec::new(), 0) };
         let mut times = vec![0; pools.pools.len()];
         let mut total = 0;
-        for (task, identity) in self.arena.tasks.iter().zip(&self.arena.identities) {
+        let all = self.arena.tasks.iter().zip(&self.arena.identities);
+        for (task, identity) in all.filter(|(task, _)| !task.background) {
             let (account, running) = (&task.account, task.state == crate::task::State::Running);
             let run = account.run + if running { self.now - account.since } else { 0 };
             total += run;

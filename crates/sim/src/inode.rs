@@ -260,7 +260,8 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
-        cost += self.interrupt_alone(cpu);
+        // Kernel threads are mostly woken in interrupts that there are anyway.
+        cost += if self.arena.tasks[task as usize].background { 0 } else { self.interrupt_alone(cpu) };
         if recalled {
             return cost;
         }

@@ -72,9 +72,12 @@ impl<S: EventSink> Engine<'_, S> {
         }
         if record.stage == Stage::Fetch {
             record.op = record.cursor.next(self.program);
-            record.debt += self.prices.operation;
+            record.debt += if record.background { 0 } else { self.prices.operation };
         }
         record.stage = Stage::Act;
+        if record.background {
+            return self.plan_background(task);
+        }
         let remaining = match record.op {
             Op::Run(time) => self.prices.run(time.as_nanos()),
             Op::Write { channel, bytes } => {
@@ -89,6 +92,28 @@ impl<S: EventSink> Engine<'_, S> {
             _ => return self.plan(task),
         };
         self.arena.tasks[task as usize].remaining = remaining;
+    }
+
+    /// A background task's next operation takes the time that it computes and no other.
+    fn plan_background(&mut self, task: u32) {
+        let (arena, prices) = (&mut self.arena, &self.prices);
+        let record = &mut arena.tasks[task as usize];
+        match record.op {
+            Op::Run(time) => record.remaining = time.as_nanos(),
+            Op::Write { channel, bytes } => {
+                plan_write(record, &arena.channels[channel as usize], &arena.slabs, bytes, prices);
+                record.remaining = 0;
+            }
+            Op::Read { channel, bytes } => {
+                plan_read(record, &arena.channels[channel as usize], bytes, prices);
+                record.remaining = 0;
+            }
+            Op::Busy(_) | Op::Memory { .. } => self.plan(task),
+            _ => {
+                self.plan(task);
+                self.arena.tasks[task as usize].remaining = 0;
+            }
+        }
     }
 
     /// The CPU time that going to sleep for so long costs the CPU's task.
@@ -188,7 +213,8 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                self.set_timer(task, time.as_nanos().saturating_sub(self.prices.armed()));
+                let armed = if record.background { 0 } else { self.prices.armed() };
+                self.set_timer(task, time.as_nanos().saturating_sub(armed));
                 self.switch(cpu, TaskState::Interruptible);
             }
             Op::Yield => {
@@ -299,8 +325,9 @@ impl<S: EventSink> Engine<'_, S> {
         let chain = std::mem::take(&mut record.slept) && place.next_reader();
         if record.moved == bytes {
             record.done();
-            self.messages += 1;
-            self.bytes += u64::from(bytes);
+            let counts = u64::from(!record.background);
+            self.messages += counts;
+            self.bytes += counts * u64::from(bytes);
         }
         if transfer.wake != Wake::None {
             self.wake_writers(task, cpu, channel, transfer.wake);

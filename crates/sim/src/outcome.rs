@@ -6,7 +6,7 @@ use schedlab_model::{ChannelKind, EventSink, Latency, MetricSource, Outcome, Sch
 use schedlab_program::Op;
 
 use crate::engine::Engine;
-use crate::task::{Stage, State};
+use crate::task::{Stage, State, Task};
 use crate::wait::NONE;
 use crate::{SimError, Summary};
 
@@ -48,6 +48,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             self.arena.identities[task].died = self.now;
             self.alive -= 1;
+            self.awaited -= u32::from(!self.arena.tasks[task].background);
         }
     }
 
@@ -66,10 +67,11 @@ impl<S: EventSink> Engine<'_, S> {
             (Some(started), Some(stopped)) => stopped - started,
             _ => self.now,
         };
+        let own = self.arena.tasks.iter().filter(|task| !task.background);
         Summary {
             turnaround: Time::from_nanos(turnaround),
             elapsed: Time::from_nanos(self.now),
-            switches: self.arena.tasks.iter().map(|task| task.account.voluntary + task.account.involuntary).sum(),
+            switches: own.map(|task| task.account.voluntary + task.account.involuntary).sum(),
             messages: self.messages,
             bytes: self.bytes,
         }
@@ -95,9 +97,24 @@ impl<S: EventSink> Engine<'_, S> {
             groups: self.group_outcomes(),
             latencies: self.latencies(),
             disturbance: None,
-            notes: scheduler.notes().into_iter().chain(self.prices.notes()).collect(),
+            notes: scheduler.notes().into_iter().chain(self.prices.notes()).chain(self.background_note()).collect(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),
         }
+    }
+
+    /// That other work ran, and how much CPU time it took.
+    fn background_note(&self) -> Option<String> {
+        let others = self.arena.tasks.iter().filter(|task| task.background);
+        let (count, run) = others.fold((0u64, 0u64), |(count, run), task| (count + 1, run + task.account.run));
+        let capacity = u128::from(self.now) * self.arena.cpus.len() as u128;
+        (count > 0).then(|| {
+            let share = 100.0 * run as f64 / (capacity as f64).max(1.0);
+            let tasks = if count == 1 { "1 background task".to_owned() } else { format!("{count} background tasks") };
+            format!(
+                "{tasks} took {} of CPU time, {share:.2} % of the machine's; no other figure of the run counts them",
+                Time::from_nanos(run)
+            )
+        })
     }
 
     fn latencies(&self) -> BTreeMap<String, Latency> {
@@ -112,6 +129,7 @@ impl<S: EventSink> Engine<'_, S> {
         let user = self.user_time(task);
         TaskOutcome {
             name: self.name(task),
+            background: self.arena.tasks[task].background,
             source: MetricSource::Counters,
             life_ns: identity.died - account.born,
             run_ns: account.run,
@@ -131,15 +149,28 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Every task that is left sleeps: who, and on what.
+    /// Whether the workload's own tasks all sleep and none has a timer, in a run that ends by itself: no background task ever wakes them.
+    pub(crate) fn awaits_nothing(&self) -> bool {
+        let own = |task: u32| !self.arena.tasks[task as usize].background;
+        let sleeps = |task: &Task| task.background || matches!(task.state, State::Asleep | State::Dead);
+        self.end == u64::MAX && self.arena.tasks.iter().all(sleeps) && !self.arena.timers.any(own)
+    }
+
+    /// Each of the workload's tasks that is left sleeps: who, on what, and since when all do.
     pub(crate) fn deadlock(&self) -> SimError {
-        let left = |task: &usize| self.arena.tasks[*task].state != crate::task::State::Dead;
+        let own = |task: &usize| !self.arena.tasks[*task].background;
+        let left = |task: &usize| own(task) && self.arena.tasks[*task].state != State::Dead;
         let sleepers: Vec<usize> = (0..self.arena.tasks.len()).filter(left).collect();
         let mut named: Vec<String> = sleepers.iter().take(NAMED).map(|task| self.waits(*task)).collect();
         if let more @ 1.. = sleepers.len().saturating_sub(NAMED) {
             named.push(format!("and {more} more tasks wait"));
         }
-        SimError::Deadlock { time: Time::from_nanos(self.now), waiting: named.join("; ") }
+        let last = |task: usize| match self.arena.tasks[task].state {
+            State::Dead => self.arena.identities[task].died,
+            _ => self.arena.tasks[task].account.since,
+        };
+        let time = (0..self.arena.tasks.len()).filter(own).map(last).max();
+        SimError::Deadlock { time: Time::from_nanos(time.unwrap_or(self.now)), waiting: named.join("; ") }
     }
 
     fn name(&self, task: usize) -> String {

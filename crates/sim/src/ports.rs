@@ -60,8 +60,9 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Request(request) if record.moved == ANSWERED => {
                 record.done();
-                self.messages += 1;
-                self.bytes += u64::from(self.program.requests()[request as usize].reply);
+                let counts = u64::from(!record.background);
+                self.messages += counts;
+                self.bytes += counts * u64::from(self.program.requests()[request as usize].reply);
             }
             Op::Request(_) if record.moved == CONNECTED => {
                 (record.moved, record.stage) = (SENT, Stage::Retry);
@@ -81,8 +82,9 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::Accept { bytes, .. } if record.moved == TAKEN => {
                 record.done();
-                self.messages += 1;
-                self.bytes += u64::from(bytes);
+                let counts = u64::from(!record.background);
+                self.messages += counts;
+                self.bytes += counts * u64::from(bytes);
             }
             Op::Accept { port, .. } => {
                 let Some(client) = self.arena.objects.ports[port as usize].backlog.pop_front() else {

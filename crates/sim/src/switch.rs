@@ -122,7 +122,9 @@ impl<S: EventSink> Engine<'_, S> {
         let kind = self.program.template(template).kind;
         // Those that are there from the start have their making behind them.
         let start = if parent == NONE { self.prices.begin(kind) } else { self.prices.start(kind) };
-        self.arena.tasks.push(Task { debt: start, ..Task::new(cursor, self.now) });
+        let background = self.program.template(template).background;
+        let debt = if background { 0 } else { start };
+        self.arena.tasks.push(Task { debt, background, ..Task::new(cursor, self.now) });
         self.arena.identities.push(Identity {
             template,
             instance,
@@ -137,6 +139,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.links.push(NONE);
         self.open_book();
         self.alive += 1;
+        self.awaited += u32::from(!background);
         if parent != NONE {
             let last = std::mem::replace(&mut self.arena.identities[parent as usize].last_child, task.0);
             match last {
@@ -434,7 +437,8 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.identities[task as usize].died = self.now;
                 left.state = State::Dead;
                 self.alive -= 1;
-                if self.alive == 0 {
+                self.awaited -= u32::from(!left.background);
+                if self.awaited == 0 {
                     (self.until, self.quiet) = (0, 0);
                 }
                 self.left_group(task);

@@ -54,6 +54,8 @@ pub(crate) struct Task {
     pub(crate) was_delayed: bool,
     /// It was woken while it departed, which takes effect once it is off.
     pub(crate) recalled: bool,
+    /// It is other work of the machine: the CPU time of its steps is all that it takes.
+    pub(crate) background: bool,
     /// What it came to so far.
     pub(crate) account: Account,
     pub(crate) op: Op,
@@ -169,6 +171,7 @@ impl Task {
             zombie: false,
             was_delayed: false,
             recalled: false,
+            background: false,
         }
     }
 
@@ -205,6 +208,7 @@ impl Task {
     #[inline]
     pub(crate) const fn until_clock(&self, prices: &Prices) -> Option<u64> {
         match (self.op, self.stage) {
+            _ if self.background => None,
             (Op::Run(time), Stage::Act) if prices.is_clocked(time.as_nanos()) => {
                 Some(self.remaining.saturating_sub(time.as_nanos()))
             }

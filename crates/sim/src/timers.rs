@@ -26,6 +26,11 @@ impl Timers {
         self.near.first() == Key::NEVER && self.wheels.is_empty()
     }
 
+    /// Whether the task of any timer is as asked. O(slots + timers).
+    pub(crate) fn any(&self, is: impl Fn(u32) -> bool) -> bool {
+        self.near.any(&is) || self.wheels.any(&is)
+    }
+
     /// When the first expires; [`Key::NEVER`] if there is none. O(1).
     #[inline(always)]
     pub(crate) fn first(&self) -> Key {
@@ -95,6 +100,17 @@ mod tests {
             let first = model.first().map_or(Key::NEVER, |(time, _)| Key::new(*time, Kind::Timer));
             prop_assert_eq!((timers.first(), timers.is_empty()), (first, model.is_empty()));
         }
+        let asked = std::cell::RefCell::new(Vec::new());
+        let none = |task| {
+            asked.borrow_mut().push(task);
+            false
+        };
+        prop_assert!(!timers.any(none));
+        let (mut asked, mut all) = (asked.into_inner(), model.iter().map(|(_, task)| *task).collect::<Vec<_>>());
+        asked.sort_unstable();
+        all.sort_unstable();
+        prop_assert_eq!(&asked, &all);
+        prop_assert!(all.iter().all(|one| timers.any(|task| task == *one)));
         Ok(())
     }
 

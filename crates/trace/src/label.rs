@@ -7,6 +7,9 @@ use crate::fields::Pid;
 /// The pid of task 0 in files that are written; pid 0 is the idle task and pid 1 is init, so simulated ones start well above.
 pub const PID_BASE: Pid = 1000;
 
+/// The pid of the process that has all background tasks in Perfetto traces.
+pub(crate) const BACKGROUND_PID: Pid = PID_BASE - 1;
+
 /// The pid that stands for `task` in files that are written.
 ///
 /// ```
@@ -29,12 +32,14 @@ pub struct TaskLabel {
     pub process: Option<TaskId>,
     /// Its own pid; the one that stands for its [`TaskId`] otherwise.
     pub pid: Option<Pid>,
+    /// Whether it is other work of the machine, which stands apart from the workload's tasks.
+    pub background: bool,
 }
 
 impl TaskLabel {
     /// A process of nice 0.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), priority: 120, process: None, pid: None }
+        Self { name: name.into(), priority: 120, process: None, pid: None, background: false }
     }
 
     /// The same task under `attributes`.

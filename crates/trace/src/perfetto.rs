@@ -6,7 +6,7 @@ use prost::Message;
 use schedlab_model::{Event, EventKind, TaskId, TaskState};
 
 use crate::TraceError;
-use crate::label::{Labels, TaskLabel};
+use crate::label::{BACKGROUND_PID, Labels, TaskLabel};
 use crate::proto::ftrace_event::Event as Ftrace;
 use crate::proto::process_tree::{Process, Thread};
 use crate::proto::trace_packet::Data;
@@ -37,7 +37,8 @@ const CLONE_THREAD: u64 = 0x1_0000;
 /// Writes `events` as a trace that ui.perfetto.dev opens: a track for each CPU, the states of each thread.
 ///
 /// `labels` names the tasks in the order of their [`TaskId`]s. Timestamps are the events' own, in nanoseconds. Tasks that are
-/// there from the start stand in the process tree; forked ones appear with `task_newtask`. A waking writes `sched_waking`, a
+/// there from the start stand in the process tree, background tasks among them as threads of one process called `background`; forked ones
+/// appear with `task_newtask`. A waking writes `sched_waking`, a
 /// mark an instant of the task that made it.
 ///
 /// # Errors
@@ -112,10 +113,19 @@ fn process_tree(events: &[Event], labels: &[TaskLabel]) -> ProcessTree {
         }
     }
     let mut tree = ProcessTree::default();
+    let background = i32::try_from(BACKGROUND_PID).ok();
+    if labels.iter().any(|label| label.background) {
+        tree.processes.push(Process { pid: background, ppid: Some(0), cmdline: vec!["background".to_owned()] });
+    }
     let names = Labels(labels);
     for task in (0..).map(TaskId).zip(labels).zip(forked).filter_map(|((task, _), forked)| (!forked).then_some(task)) {
         let (name, number, _) = names.of(task, 0);
-        match labels[task.index()].process {
+        let label = &labels[task.index()];
+        if label.background {
+            tree.threads.push(Thread { tid: Some(number), name: Some(name), tgid: background });
+            continue;
+        }
+        match label.process {
             Some(leader) if leader != task => {
                 let tgid = Some(names.of(leader, 0).1);
                 tree.threads.push(Thread { tid: Some(number), name: Some(name), tgid });

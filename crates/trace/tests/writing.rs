@@ -233,3 +233,22 @@ fn no_events_make_an_empty_trace() {
     assert!(bundles(&perfetto(&[], &[])).is_empty());
     assert!(Reader::new(ftrace(&[], &[]).as_bytes()).next().is_none());
 }
+
+#[test]
+fn background_tasks_are_threads_of_a_process_of_their_own() {
+    let mut labels = labels(3);
+    labels[2].background = true;
+    let mut bytes = Vec::new();
+    write_perfetto(&mut bytes, &[], &labels, &PerfettoOptions { release: "6.12".into(), cpus: 1 }).unwrap();
+    let trace = Trace::decode(bytes.as_slice()).unwrap();
+    let tree = trace.packet.into_iter().find_map(|packet| match packet.data {
+        Some(trace_packet::Data::ProcessTree(tree)) => Some(tree),
+        _ => None,
+    });
+    let ProcessTree { processes, threads, .. } = tree.unwrap();
+    let leaders: Vec<_> = threads.iter().map(|thread| (thread.tid.unwrap(), thread.tgid.unwrap())).collect();
+    // A workload's task is a process; 999 is the process of what else runs.
+    assert_eq!(leaders, [(1000, 1000), (1001, 1001), (1002, 999)]);
+    let names: Vec<_> = processes.iter().map(|process| (process.pid.unwrap(), process.cmdline[0].as_str())).collect();
+    assert_eq!(names, [(999, "background"), (1000, "task 0[0]"), (1001, "task 1[0]")]);
+}

@@ -14,6 +14,7 @@ use crate::timeline::subject;
 /// The decisions of `run` within `window`, each with its sentence.
 pub(crate) fn explain(run: &Run, window: &Window) -> Result<Message, WebError> {
     let (workload, _) = setup::build(&run.setup)?;
+    let workload = run.machine.with_background(workload)?;
     let program = Program::compile(&workload)?;
     let collected = collect(&program, run, Wish { window: Some(*window), ..Wish::default() })?;
     let name = |candidate| collected.outcome.name_of(candidate);

@@ -10,9 +10,9 @@ const BINS: usize = 56;
 /// The distribution of the delays of each kind of task, and of all of them: quantiles in nanoseconds and counts by the logarithm
 /// of the delay. A delay lasts from becoming runnable to running; a task that finds its CPU idle has one of zero, which counts
 /// nothing here.
-pub(crate) fn delays(tasks: &[Vec<Segment>], kinds: &[usize], count: usize) -> Value {
+pub(crate) fn delays<'a>(tasks: impl Iterator<Item = (&'a [Segment], usize)>, count: usize) -> Value {
     let mut all: Vec<Vec<u64>> = vec![Vec::new(); count + 1];
-    for (segments, kind) in tasks.iter().zip(kinds) {
+    for (segments, kind) in tasks {
         let mut since = None;
         for (place, segment) in segments.iter().enumerate() {
             if segment.state == State::Running {
@@ -22,7 +22,7 @@ pub(crate) fn delays(tasks: &[Vec<Segment>], kinds: &[usize], count: usize) -> V
             let start = *since.get_or_insert(segment.start);
             // A wait that throttling cut into parts is one.
             if segments.get(place + 1).is_some_and(|next| next.state == State::Running) {
-                all[*kind].push(segment.end - start);
+                all[kind].push(segment.end - start);
                 all[count].push(segment.end - start);
             }
         }
@@ -89,7 +89,7 @@ mod tests {
             part(9, 12, State::Running),
             part(12, 20, State::Waiting),
         ];
-        let value = delays(&[segments], &[0], 1);
+        let value = delays([(segments.as_slice(), 0)].into_iter(), 1);
         // From 0 to 9; the wait at the end came to no run.
         assert_eq!((&value[0]["count"], &value[0]["max"]), (&json!(1), &json!(9)));
     }

@@ -103,7 +103,7 @@ pub(crate) fn replay(recording: &Recording) -> Result<Message, WebError> {
         })
     }).collect();
     let (kinds, kind_of) = run::kinds(names.iter().map(String::as_str));
-    let delays = latency::delays(&timeline.tasks, &kind_of, kinds.len());
+    let delays = latency::delays(timeline.tasks.iter().map(Vec::as_slice).zip(kind_of.iter().copied()), kinds.len());
     let differing = report.schedules.picks().filter(|(_, _, _, kernels, ours)| kernels != ours).count();
     let label = format!("{} {}", if recording.ours { "our rules of" } else { "recorded" }, report.release);
     let eevdf = RuleSet::of(report.release.parse()?).eevdf;

@@ -1,6 +1,6 @@
 //! A simulated run: its timeline, its outcome, and its tasks' virtual time.
 
-use schedlab_model::{Event, EventKind, Outcome, Policy, Standing, TaskId, TaskState};
+use schedlab_model::{Event, EventKind, Outcome, Policy, Standing, TaskId, TaskOutcome, TaskState};
 use schedlab_program::{Membership, Program, Template};
 use serde_json::json;
 
@@ -16,8 +16,12 @@ use crate::timeline::Timeline;
 /// The most kinds of tasks that are told apart; the last takes all others.
 const MOST_KINDS: usize = 8;
 
+/// The kind of all other work of the machine.
+const BACKGROUND: &str = "background";
+
 pub(crate) fn run(request: &Run) -> Result<Message, WebError> {
     let (workload, notes) = setup::build(&request.setup)?;
+    let workload = request.machine.with_background(workload)?;
     let program = Program::compile(&workload)?;
     let rules = request.scheduler.rule_set()?;
     // Only decisions tell when a group is throttled, and only a group with a limit can be; only picks tell when real-time tasks are.
@@ -32,8 +36,12 @@ pub(crate) fn run(request: &Run) -> Result<Message, WebError> {
     if throttling {
         timeline.throttle_realtime(&picks, &realtime_tasks(&program, &events, &outcome));
     }
-    let (kinds, kind_of) = kinds(outcome.tasks.iter().map(|task| task.name.as_str()));
-    let delays = latency::delays(&timeline.tasks, &kind_of, kinds.len());
+    let name = |task: &'_ TaskOutcome| if task.background { BACKGROUND.to_owned() } else { task.name.clone() };
+    let names: Vec<String> = outcome.tasks.iter().map(name).collect();
+    let (kinds, kind_of) = kinds(names.iter().map(String::as_str));
+    let tasks = timeline.tasks.iter().map(Vec::as_slice).zip(&kind_of).zip(&outcome.tasks);
+    let own = tasks.filter_map(|((segments, kind), task)| (!task.background).then_some((segments, *kind)));
+    let delays = latency::delays(own, kinds.len());
     let mut message = Message::new(json!({
         "label": request.scheduler.label(), "text_notes": notes, "kinds": kinds, "delays": delays, "outcome": outcome,
         "eevdf": rules.eevdf, "event_count": events.len(),

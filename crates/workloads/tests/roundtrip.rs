@@ -184,21 +184,24 @@ fn attributes() -> impl Strategy<Value = Attributes> {
 }
 
 fn task() -> impl Strategy<Value = Task> {
-    let head = (0..4u32, any::<bool>(), prop::option::of(attributes()), prop::option::of(Just("/g".to_owned())));
+    let head = (0..4u32, any::<[bool; 2]>(), prop::option::of(attributes()), prop::option::of(Just("/g".to_owned())));
     let rest = (prop::option::of(name()), clamp(), prop::collection::vec(0..3u32, 0..2), time(), steps());
-    (head, rest).prop_map(|((instances, process, attributes, taskgroup), (session, clamp, nodes, delay, steps))| Task {
-        name: String::new(),
-        instances,
-        kind: if process { TaskKind::Process } else { TaskKind::Thread },
-        attributes,
-        taskgroup,
-        session,
-        clamp,
-        nodes,
-        delay,
-        asleep: delay == Time::ZERO && waits_first(&steps),
-        steps,
-    })
+    (head, rest).prop_map(
+        |((instances, [process, background], attributes, taskgroup), (session, clamp, nodes, delay, steps))| Task {
+            name: String::new(),
+            instances,
+            kind: if process { TaskKind::Process } else { TaskKind::Thread },
+            attributes,
+            taskgroup,
+            session,
+            clamp,
+            nodes,
+            delay,
+            asleep: delay == Time::ZERO && waits_first(&steps),
+            background,
+            steps,
+        },
+    )
 }
 
 fn waits_first(steps: &[Step]) -> bool {

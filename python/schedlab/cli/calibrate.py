@@ -56,7 +56,9 @@ def command(
 
     No workload that validation uses is run for it. Memory is measured too, and with --disk the
     disk: simulated tasks that touch memory or wait for files then take as long. Working sets gone
-    cold and files that the page cache has are measured and kept, but not charged yet. A guest's
+    cold and files that the page cache has are measured and kept, but not charged yet. As root,
+    kernel threads and other programs are watched too (six seconds, or three): simulations run
+    them beside the workload. A guest's
     costs are kept in a separate file; give that to --costs. The costs of creating, starting and
     ending a process depend on memory layout: --repeat keeps the median of several calibrations,
     in a guest each after its own boot.
@@ -103,6 +105,7 @@ def command(
                 "spread": found.spread,
                 "measured": found.measured,
                 "later": found.later,
+                "background": found.background,
                 "notes": found.notes,
             }
         )

@@ -96,6 +96,7 @@ class Simulation:
         groups: control groups of the tasks.
         sessions: of the tasks.
         rules: switched, as ``NAME=on``.
+        background: what else runs there.
     """
 
     kernel: str | None = None
@@ -108,6 +109,7 @@ class Simulation:
     groups: Sequence[str] | None = None
     sessions: Sequence[str] | None = None
     rules: Sequence[str] | None = None
+    background: str | None = None
 
     def scheduler(self, knobs: list[str] | None = None) -> Scheduler:
         """Return the scheduler, with these knobs set."""
@@ -212,7 +214,7 @@ def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
     for name in names:
         if name == "sim":
             scheduler = simulation.scheduler()
-            machine = options.machine_of(cpus, costs, topology, speed)
+            machine = options.machine_of(cpus, costs, topology, speed, simulation.background)
             options.note_costs(machine)
             found.append(Simulated(scheduler, machine))
         elif name == "host":
@@ -230,6 +232,7 @@ def targets(on: str, simulation: Simulation = _AS_HERE) -> list[Target]:
             "costs": costs,
             "topology": topology,
             "speed": speed,
+            "background": simulation.background,
         }
         for option, value in simulated.items():
             if value is not None:
@@ -264,6 +267,7 @@ class Options:
     speed: options.Speed = None
     hz: options.Hz = None
     costs: options.Costs = None
+    background: options.Background = None
     weights: options.Weights = None
     rule: options.Rule = None
     group: options.Group = None
@@ -315,6 +319,7 @@ class Options:
             self.group,
             self.session,
             self.rule,
+            self.background,
         )
 
 

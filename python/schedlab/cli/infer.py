@@ -81,7 +81,8 @@ def command(
     number = cpus or inferred.cpus or 1
     compared = None
     if check:
-        machine = Machine(number, place.costs)
+        # What else ran is in the recording.
+        machine = Machine(number, place.costs, background="none")
         phase = inferred.phase_ns
         found = simulated(inferred.workload, scheduler, machine, seed=seed, phase_ns=phase)
         compared = likeness(inferred.behaviour, found)

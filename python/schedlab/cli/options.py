@@ -12,6 +12,7 @@ import typer
 
 from schedlab.boundary.arguments import is_directory
 from schedlab.boundary.errors import InputError
+from schedlab.measure.background import background_from
 from schedlab.measure.calibration import references
 from schedlab.model import Attributes, Machine, Scheduler, parse_time, settings
 from schedlab.report.terminal import note
@@ -112,6 +113,16 @@ Costs = Annotated[
         help=f"calibrated (the default), reference (in its place on a machine never calibrated) or "
         f"reference:NAME ({', '.join(references())}), ideal (nothing), linsched (the tuning "
         "paper's), or a calibration's file.",
+    ),
+]
+Background = Annotated[
+    str | None,
+    typer.Option(
+        "--background",
+        metavar="none|FILE",
+        help="What else runs on the simulated machine: none, or what a recording ('schedlab "
+        "record') or a workload's .json has. By default what 'schedlab calibrate' measured, with "
+        "calibrated costs.",
     ),
 ]
 Weights = Annotated[
@@ -226,11 +237,16 @@ def scheduler_of(
 
 
 def machine_of(
-    cpus: int | None, costs: str | None, topology: str | None = None, speed: str | None = None
+    cpus: int | None,
+    costs: str | None,
+    topology: str | None = None,
+    speed: str | None = None,
+    background: str | None = None,
 ) -> Machine:
     """Return the machine that the options name."""
     number = facts().cpus if cpus is None else cpus
-    return Machine(number, costs, topology or "smt=1", speed or "")
+    others = background if background in (None, "none") else background_from(background)
+    return Machine(number, costs, topology or "smt=1", speed or "", others)
 
 
 def note_costs(machine: Machine) -> None:

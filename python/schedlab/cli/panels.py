@@ -17,8 +17,8 @@ PANELS = {
     "Settings": "--set --policy --slice --nice",
     "Search": "--knobs --by --scale --executions --repeats --seeds",
     "Where it runs": "--on --cpus --clock --workers",
-    "What is simulated": "--kernel --hz --topology --speed --costs --weights --rule --group "
-    "--session",
+    "What is simulated": "--kernel --hz --topology --speed --costs --background --weights --rule "
+    "--group --session",
     "Comparison": "--later --load --boots --against --build --fail-if --verify --points --blocks "
     "--band --check/--no-check",
     "Runs kept": "--store --afresh",

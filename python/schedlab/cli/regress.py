@@ -80,7 +80,9 @@ def command(
     if is_recording(source):
         inferred = infer(Path(source), costs=machine.costs)
         work = inferred.workload
-        machine = machine if cpus is not None else Machine(inferred.cpus or 1, machine.costs)
+        # What else ran is in the recording.
+        number = machine.cpus if cpus is not None else inferred.cpus or 1
+        machine = Machine(number, machine.costs, machine.topology, background="none")
         for limit in inferred.limits:
             note(limit)
         if cpus is None and inferred.cpus is None:

@@ -40,6 +40,7 @@ def command(
     group: options.Group = None,
     session: options.Session = None,
     costs: options.Costs = None,
+    background: options.Background = None,
     clock: options.Clock = None,
     seed: options.Seed = 1,
     trace: Annotated[
@@ -77,7 +78,7 @@ def command(
         if reasons is not None:
             has_json_lines(reasons)
         scheduler = options.scheduler_of(kernel, hz, knobs, weights, rule)
-        machine = options.machine_of(cpus, costs, topology, speed)
+        machine = options.machine_of(cpus, costs, topology, speed, background)
         if weights is not None and (remark := _core.weights_remark(weights, machine.cpus)):
             note(remark)
         if time_slice is not None and not scheduler.has_slices:
@@ -96,7 +97,7 @@ def command(
         where = f"simulated: {_under(scheduler, machine)}"
     else:
         simulated = {"weights": weights, "group": group, "session": session, "topology": topology}
-        simulated |= {"speed": speed, "rule": rule}
+        simulated |= {"speed": speed, "rule": rule, "background": background}
         options.refuse(
             on, kernel=kernel, hz=hz, costs=costs, trace=trace, reasons=reasons, **simulated
         )

@@ -148,6 +148,7 @@ def command(
     hz: options.Hz = None,
     given: options.Set = None,
     costs: options.Costs = None,
+    background: options.Background = None,
     weights: options.Weights = None,
     rule: options.Rule = None,
     group: options.Group = None,
@@ -191,7 +192,7 @@ def command(
     'time: (.*)' -- ./my-benchmark --flag[/bold]
     """
     simulation = comparison.Simulation(
-        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule
+        kernel, cpus, hz, costs, topology, speed, weights, group, session, rule, background
     )
     target = comparison.targets(_one(on), simulation)[0]
     target = _with_knobs(target, simulation, given)

@@ -56,6 +56,7 @@ def command(
     group: options.Group = None,
     session: options.Session = None,
     costs: options.Costs = None,
+    background: options.Background = None,
     seed: options.Seed = 1,
     runs: Annotated[
         int,
@@ -90,7 +91,15 @@ def command(
     if output is not None and output.suffix != ".html":
         raise InputError(f"--output is '{output}'; allowed: a name that ends in .html")
     if is_recording(source):
-        _refuse("a recording", topology=topology, speed=speed, hz=hz, rule=rule, cpus=cpus)
+        _refuse(
+            "a recording",
+            topology=topology,
+            speed=speed,
+            background=background,
+            hz=hz,
+            rule=rule,
+            cpus=cpus,
+        )
         _refuse("a recording", set=knobs, group=group, session=session)
         with waiting("replaying"):
             found = why_recorded(
@@ -106,7 +115,7 @@ def command(
         _refuse("a simulated workload", level=level)
         work = Workload.parse(source).with_groups(group or [], session or [])
         scheduler = options.scheduler_of(kernel, hz, knobs, None, rule)
-        machine = options.machine_of(cpus, costs, topology, speed)
+        machine = options.machine_of(cpus, costs, topology, speed, background)
         options.note_costs(machine)
         with waiting("simulating"):
             found = why(
@@ -182,7 +191,8 @@ def _changes_of_recording(
     try:
         inferred = infer(trace, costs=machine.costs)
         scheduler = inferred.scheduler or Scheduler(found.release)
-        place = Machine(inferred.cpus or 1, machine.costs)
+        # What else ran is in the recording.
+        place = Machine(inferred.cpus or 1, machine.costs, background="none")
         work = inferred.workload
         names = [task["name"] for task in jsonlib.loads(work.json)["tasks"]]
         name = next((name for name in names if name.endswith(f"-{pid}")), None)

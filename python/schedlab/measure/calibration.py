@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schedlab.boundary.errors import InputError, RunError
+from schedlab.measure import background
 from schedlab.model import Costs, calibration_file
 from schedlab.model.calibration_file import (
     REFERENCE,
@@ -81,6 +82,9 @@ def calibrate(
 ) -> Calibration:
     """Measure a machine's costs, in about five seconds, or two; two more for a disk.
 
+    What else runs there takes six more, or three, and needs root and tracefs; without these the
+    notes say that it was not measured.
+
     Args:
         quick: measure fewer batches.
         disk: a directory of the disk that is measured too, with a file of 16 MiB that has no name.
@@ -97,9 +101,17 @@ def calibrate(
     if guest is None:
         with watching() as watch:
             said = host.native_program(arguments, timeout=120)
-        return replace(calibrated(said), disturbance=watch.found)
-    command = [guest.inside(host.runner()), *arguments]
-    return calibrated(host.printed(guest.run(command, timeout=1800)), guest)
+        found = replace(calibrated(said), disturbance=watch.found)
+    else:
+        command = [guest.inside(host.runner()), *arguments]
+        found = calibrated(host.printed(guest.run(command, timeout=1800)), guest)
+    others, note = background.measure(quick=quick, guest=guest)
+    return replace(
+        found,
+        background=others,
+        costs=replace(found.costs, background=None if others is None else others.workload),
+        notes=(*found.notes, note) if note else found.notes,
+    )
 
 
 def calibrated(said: str, guest: Guest | None = None) -> Calibration:

@@ -24,6 +24,9 @@ from schedlab import _core
 from schedlab.boundary.arguments import check_text, exists
 from schedlab.boundary.errors import InputError, reading
 from schedlab.boundary.files import SMALL, make_directory, read_text, write_text
+from schedlab.model import background as backgrounds
+from schedlab.model.background import Background
+from schedlab.model.nouns import Workload
 from schedlab.model.times import format_time, parse_time
 from schedlab.processes.disturbance import Disturbance
 
@@ -53,6 +56,7 @@ class Costs:
         unknown: names of costs that could not be measured. They are zero, and a run that would
             charge one says so in its notes.
         remark: what a reader of every outcome has to know of these costs; empty if nothing.
+        background: other work of the calibrated machine; None where it was not measured.
 
     >>> Costs.load("linsched").times["pipe_write"]
     1000000
@@ -63,6 +67,7 @@ class Costs:
     devices: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     unknown: tuple[str, ...] = ()
     remark: str = field(default="", compare=False)
+    background: Workload | None = None
 
     @classmethod
     def load(cls, name: str | Path | None = None) -> "Costs":
@@ -177,6 +182,7 @@ class Calibration:
             files that the page cache has.
         notes: what could not be measured, and why.
         disturbance: what others took of the CPU time meanwhile; None in a file.
+        background: other work of the machine; None where it was not measured.
     """
 
     costs: Costs
@@ -193,6 +199,7 @@ class Calibration:
     later: Mapping[str, Spread] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     disturbance: Disturbance | None = None
+    background: Background | None = None
 
 
 REFERENCE = "epyc-vm-6.18"
@@ -313,8 +320,13 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
     if "costs" not in value:
         raise InputError("it has no table [costs]")
     machine = _table(value, "machine")
+    costs = _costs(value, name, _whole(machine, "cpus"))
+    found = backgrounds.read(_table(value, "background")) if "background" in value else None
+    if found is not None:
+        costs = replace(costs, background=found.workload)
     return Calibration(
-        costs=_costs(value, name, _whole(machine, "cpus")),
+        costs=costs,
+        background=found,
         kernel=str(machine.get("kernel", "")),
         cpu_model=str(machine.get("cpu_model", "")),
         cpus=_whole(machine, "cpus"),
@@ -406,6 +418,8 @@ def to_toml(calibration: Calibration) -> str:
                 f"p75_ns = {spread.p75_ns:.1f}",
                 f"samples = {spread.samples}",
             ]
+    if calibration.background is not None:
+        lines += backgrounds.lines(calibration.background)
     return "\n".join(lines) + "\n"
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Self
 
 from schedlab.boundary.arguments import check_text, check_whole
+from schedlab.boundary.errors import InputError
 from schedlab.model.calibration_file import Costs, machine_json
+from schedlab.model.nouns import Workload
 from schedlab.model.times import format_time
 
 
@@ -27,17 +29,20 @@ class Machine:
             of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
             speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
             speed if nothing is said.
+        background: other work, beside which workloads without background of their own run: a
+            workload (`schedlab.background_from` makes one of a recording), or ``none``. Without
+            it that of the costs, which calibrated ones may have.
 
     Raises:
-        InputError: a number of CPUs, a topology or a speed that is impossible, or costs that cannot
-            be had.
+        InputError: one of them is impossible, or costs that cannot be had.
 
     >>> Machine(cpus=2, costs="ideal")
     Machine(cpus=2, costs='ideal')
     """
 
-    __slots__ = ("costs", "cpus", "json", "speed", "topology")
+    __slots__ = ("background", "costs", "cpus", "json", "speed", "topology")
 
+    background: Workload | None
     cpus: int
     costs: Costs
     topology: str
@@ -50,6 +55,7 @@ class Machine:
         costs: str | Path | Costs | None = None,
         topology: str = "smt=1",
         speed: str = "",
+        background: Workload | str | None = None,
     ) -> None:
         cpus = check_whole(cpus, "machine: cpus", "1 to 4096", least=1, most=4096)
         check_text(topology, "machine: topology")
@@ -66,6 +72,12 @@ class Machine:
         }
         if speed:
             described["speed"] = speed
+        if background not in (None, "none") and not isinstance(background, Workload):
+            raise InputError(f"machine: background is {background!r}; allowed: a Workload, 'none'")
+        others = self.costs.background if background is None else background
+        self.background = others if isinstance(others, Workload) else None
+        if self.background is not None:
+            described["background"] = json.loads(self.background.json)
         self.json = machine_json(described)
 
     @classmethod
@@ -88,11 +100,13 @@ class Machine:
         siblings = ["siblings=last"] if topology.pop("siblings_last", False) else []
         sizes = [*(f"{name}={size}" for name, size in topology.items()), *siblings]
         shares = (f"{name}={'/'.join(of)}" for name, of in value.get("speed", {}).items())
+        others = value.get("background")
         return cls(
             value["cpus"],
             Costs.from_times(costs, value["costs"], value.get("devices")),
             ",".join(sizes) or "smt=1",
             ",".join(shares),
+            "none" if others is None else Workload(others["name"], json.dumps(others)),
         )
 
     def __eq__(self, other: object) -> bool:

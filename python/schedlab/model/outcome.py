@@ -120,6 +120,8 @@ class Outcome:
         messages: messages read in full.
         bytes: bytes read in full.
         tasks: each task's share.
+        background: what each task of other work on the machine got, which no other figure counts
+            but ``cpu_busy_ns``; empty where the run had none.
         groups: each group's share; simulated runs of workloads with groups have some.
         latencies: what the workload's stopwatches measured, by name.
         accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
@@ -142,6 +144,7 @@ class Outcome:
     messages: int
     bytes: int
     tasks: tuple[TaskOutcome, ...] = field(repr=False)
+    background: tuple[TaskOutcome, ...] = field(default=(), repr=False)
     groups: tuple[GroupOutcome, ...] = ()
     latencies: Mapping[str, Latency] = field(default_factory=dict, hash=False)
     accelerator: str = ""
@@ -163,7 +166,13 @@ class Outcome:
         with reading("what a run wrote is no outcome"):
             value = json.loads(text)
             value["cpu_busy_ns"] = tuple(value["cpu_busy_ns"])
-            value["tasks"] = tuple(TaskOutcome(**task) for task in value["tasks"])
+            # The core marks background tasks among the others; here they stand apart.
+            marked = [(task.pop("background", False), task) for task in value["tasks"]]
+            others = [task for background, task in marked if background]
+            others += value.get("background", ())
+            own = (task for background, task in marked if not background)
+            value["tasks"] = tuple(TaskOutcome(**task) for task in own)
+            value["background"] = tuple(TaskOutcome(**task) for task in others)
             value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
             value["notes"] = tuple(value.get("notes", ()))
             value["disturbance"] = disturbance.read(value.get("disturbance"))

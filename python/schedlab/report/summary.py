@@ -71,6 +71,7 @@ def calibration_json(calibration: Calibration) -> dict[str, object]:
         "costs_ns": calibration.costs.times,
         "spread": calibration.spread,
         "measured": calibration.measured,
+        "background": calibration.background,
         "notes": calibration.notes,
     }
 

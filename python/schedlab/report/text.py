@@ -7,6 +7,7 @@ from schedlab.measure import validation as validating
 from schedlab.measure.calibration import Calibration, Spread
 from schedlab.measure.doctor import Diagnosis
 from schedlab.model import short_time
+from schedlab.model.background import Background
 from schedlab.model.outcome import GroupOutcome, Latency, Outcome
 from schedlab.report.tasks import by_kind, each
 from schedlab.report.terminal import heading, note, say, show
@@ -147,8 +148,32 @@ def describe_calibration(found: Calibration) -> None:
             for name, spread in found.later.items()
         ]
         show(kept, ("operation", *columns[1:]))
+    if found.background is not None:
+        _describe_background(found.background)
     for text in found.notes:
         note(text)
+
+
+def _describe_background(found: Background) -> None:
+    """Print what else runs on a machine, as it is simulated."""
+    say()
+    say(f"other work, watched for {short_time(found.watched_ns)} under load:")
+    rows = [
+        (
+            task.name,
+            ",".join(map(str, task.affinity)) or "any",
+            f"{1e9 / task.interval_ns:.1f}",
+            short_time(sum(task.runs_ns) / len(task.runs_ns)),
+            f"{100 * task.share:.3f} %",
+        )
+        for task in found.tasks
+    ]
+    show(rows, ("task", "CPUs", "wake-ups a second", "mean run", "of a CPU"))
+    if found.unpaired or found.lost:
+        say(
+            f"not followed: {found.unpaired} of {found.unpaired + found.paired} switches, "
+            f"{found.lost} events that did not fit into the buffers"
+        )
 
 
 def _quartiles(spread: Spread | None) -> tuple[str, str, str]:

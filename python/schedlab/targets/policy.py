@@ -45,7 +45,8 @@ class Task(NamedTuple):
     """A task as it is at this moment.
 
     Attributes:
-        id: its number, from 0 in the order in which tasks are made; `Outcome.tasks` has this order.
+        id: its number, from 0 in the order in which tasks are made, background tasks among them;
+            `Outcome.tasks` has this order, without these.
         nice: -20 to 19.
         weight: 1024 at nice 0.
         runtime_ns: CPU time so far, in nanoseconds.

@@ -163,7 +163,9 @@ def collect(
     except SchedlabError as error:
         return str(error)
     scheduler = rules_at(place, alone.kernel, alone.hz)
-    machines = [Machine(alone.cpus, costs.costs) for costs in (alone, recorded)]
+    # What else runs was measured once, with nothing recorded.
+    others = alone.costs.background or "none"
+    machines = [Machine(alone.cpus, costs.costs, background=others) for costs in (alone, recorded)]
     note(f"{place}: simulating")
     work = {name: register.workloads[name].workload for name in register.at(place)}
     return Collected(

@@ -2,16 +2,18 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 
 from fidelity import command
+from fidelity.behaviour.register import Register
 from fidelity.held_out.collect import Found, collect
 from fidelity.held_out.draw import seeds_of
 from fidelity.held_out.errors import errors
-from fidelity.held_out.page import amount, page
+from fidelity.held_out.page import amount, figure, page
 from fidelity.held_out.plan import Plan
 from schedlab.boundary.errors import InputError, SchedlabError
-from schedlab.boundary.files import write_text
+from schedlab.boundary.files import read_text, write_text
 from schedlab.processes import processes
 from schedlab.report.terminal import say
 
@@ -24,9 +26,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--count", type=int, help="so many workloads, in place of the plan's")
     parser.add_argument("--runs", type=int, help="so many real runs of each")
     parser.add_argument(
+        "--background", choices=["calibrated", "none"], default="calibrated", help="what else runs"
+    )
+    parser.add_argument(
         "--judge",
         metavar="COMMIT",
         help="the workloads that follow from that commit's hash; without it those of development",
+    )
+    parser.add_argument(
+        "--refuted",
+        type=float,
+        metavar="CHANCE",
+        help="fail only where so few workloads or fewer would be predicted well with less than "
+        "this chance if the goal held (0 to 1): for a few workloads",
     )
     return command.carry_out(_run, parser.parse_args(arguments))
 
@@ -41,6 +53,8 @@ def _run(given: argparse.Namespace) -> bool:
     plan = replace(plan, runs=plan.runs if given.runs is None else given.runs)
     if count < 1 or plan.runs < 1:
         raise InputError("--count and --runs are whole numbers from 1 on")
+    if given.refuted is not None and not 0 < given.refuted < 1:
+        raise InputError(f"--refuted is {given.refuted:g}; allowed: above 0, below 1")
     if given.judge is None:
         seeds, judged = list(range(count)), f"Seeds 0 to {count - 1}, those of development."
     else:
@@ -51,23 +65,44 @@ def _run(given: argparse.Namespace) -> bool:
     for place in given.place or plan.places:
         try:
             found[place] = collect(
-                plan, place, seeds, given.directory, note=say, anew=command.anew(given)
+                plan,
+                place,
+                seeds,
+                given.directory,
+                note=say,
+                anew=command.anew(given),
+                background=given.background != "none",
             )
         except SchedlabError as error:
             say(f"{place}: {error}")
     if not found:
         raise InputError("no place could be run at")
+    missed = _tell(plan, found, given.refuted)
+    if given.page is not None:
+        _write(given, plan, found, judged)
+    return missed == 0
+
+
+def _tell(plan: Plan, found: Mapping[str, Found], refuted: float | None) -> int:
+    """Say how well each metric is predicted; return how many goals are missed."""
     missed = 0
     for place, there in found.items():
         for metric, goal in plan.goals.items():
             one = errors(metric, there.workloads)
-            missed += not one.meets(goal)
+            missed += not one.meets(goal) if refuted is None else one.chance(goal) < refuted
             middle = amount(metric, one.percentile(0.5))
             said = f"{one.within(goal.within):.0%} of {len(one.errors)} within"
             say(f"{place}: {metric}: median {middle}, {said} {amount(metric, goal.within)}")
-    if given.page is not None:
-        write_text(given.page, page(plan, found, judged))
-    return missed == 0
+    return missed
+
+
+def _write(given: argparse.Namespace, plan: Plan, found: Mapping[str, Found], judged: str) -> None:
+    """Write the page and its picture."""
+    drawn = figure(plan, found)
+    name = f"{given.page.stem}.svg"
+    write_text(given.page.parent / name, drawn.svg)
+    register = Register.parse(read_text(given.register.with_name("behaviour.toml"), "register"))
+    write_text(given.page, page(plan, found, judged, {name: drawn}, register.lines))
 
 
 def _commit(name: str) -> str:

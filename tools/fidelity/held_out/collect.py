@@ -56,7 +56,14 @@ class Found:
 
 
 def collect(
-    plan: Plan, place: str, seeds: Sequence[int], directory: Path, *, note: Note, anew: Anew | None
+    plan: Plan,
+    place: str,
+    seeds: Sequence[int],
+    directory: Path,
+    *,
+    note: Note,
+    anew: Anew | None,
+    background: bool = True,
 ) -> Found:
     """Run and simulate the workloads of some seeds at a place.
 
@@ -67,6 +74,7 @@ def collect(
         directory: where runs are kept.
         note: told of progress.
         anew: how what is not kept is made; None takes what there is.
+        background: whether what else runs there is simulated.
 
     Raises:
         SchedlabError: the place cannot be reached, or nothing is kept of it.
@@ -84,7 +92,11 @@ def collect(
         if not one.real and not one.why_not:
             one.why_not = "no run is kept"
         if one.real:
-            machines = (Machine(alone.cpus, costs.costs) for costs in (alone, recorded))
+            # What else runs was measured once, with nothing recorded.
+            others = (alone.costs.background if background else None) or "none"
+            machines = (
+                Machine(alone.cpus, costs.costs, background=others) for costs in (alone, recorded)
+            )
             _simulate(plan, one, rules, *machines)
             note(f"{place}: {one.drawn.workload.name} simulated")
     return Found(kept.kernel or alone.kernel, alone.cpus, found)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from fidelity.held_out.collect import Predicted
 from fidelity.held_out.plan import Goal
@@ -36,6 +37,20 @@ class Errors:
     def meets(self, goal: Goal) -> bool:
         """Return whether enough workloads are predicted well enough."""
         return bool(self.errors) and self.within(goal.within) >= goal.share
+
+    def chance(self, goal: Goal) -> float:
+        """Return the chance of so few workloads predicted well, or fewer, if the goal held.
+
+        Of four workloads each of which is predicted well with a chance of 0.8, none is with
+        0.2**4; that is 1 without any workload.
+
+        >>> round(Errors("wait", (0.2,) * 4, ()).chance(Goal(within=0.1, share=0.8)), 4)
+        0.0016
+        >>> Errors("wait", (), ()).chance(Goal(within=0.1, share=0.8))
+        1.0
+        """
+        well = sum(error <= goal.within for error in self.errors)
+        return float(stats.binom.cdf(well, len(self.errors), goal.share))
 
     def percentile(self, share: float) -> float:
         """Return the error that this share of the workloads does not exceed."""

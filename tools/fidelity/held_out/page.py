@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from fidelity.behaviour.register import Line
 from fidelity.held_out.collect import Found, Predicted
 from fidelity.held_out.errors import Errors, error_of, errors
 from fidelity.held_out.plan import Plan
 from fidelity.markdown import circumstances, section
-from fidelity.observation import Metric
+from fidelity.observation import Metric, medians
+from fidelity.scatter import Dot, Picture, scatter
 
 _NAMES: dict[Metric, str] = {
     "turnaround": "turnaround",
@@ -17,6 +19,8 @@ _NAMES: dict[Metric, str] = {
     "p99": "p99 wake-up latency",
 }
 
+_TIMES = {"turnaround", "wait", "p99"}
+
 _ABOUT = """\
 Workloads are drawn from seeds (`tools/fidelity/held_out/draw.py`), not chosen, and the simulator
 was not changed after they were drawn. Each is run for real and simulated with costs that
@@ -26,13 +30,21 @@ relative to their number, or to a tenth of all switches where that is more; of a
 *The kernel's own* is how far one real run is from the median of the others."""
 
 
-def page(plan: Plan, found: Mapping[str, Found], judged: str) -> str:
+def page(
+    plan: Plan,
+    found: Mapping[str, Found],
+    judged: str,
+    drawn: Mapping[str, Picture],
+    lines_of_behaviour: Sequence[Line] = (),
+) -> str:
     """Return the page.
 
     Args:
         plan: what was run.
         found: by place.
         judged: which seeds these are, as a sentence.
+        drawn: the picture, by the name of its file.
+        lines_of_behaviour: the hand-picked criteria, whose known divergences are counted apart.
     """
     every = {
         place: [errors(metric, there.workloads) for metric in plan.goals]
@@ -43,16 +55,31 @@ def page(plan: Plan, found: Mapping[str, Found], judged: str) -> str:
     lines = [
         "# Prediction of workloads drawn at random",
         "",
-        f"**{met} of {len(pairs)} goals are met.** {judged} {circumstances()}",
+        f"**{met} of {len(pairs)} goals are met.** {judged}",
+        f"{plan.runs} real and {plan.simulations} simulated runs of each, with what else runs on",
+        "the machine as calibration measured it.",
+        "",
+        circumstances(),
+        "",
+        *(f"![{one.alternative}]({name})" for name, one in drawn.items()),
+        "",
+        "Filled: the error is within the goal's. Dashed: 10 %.",
         "",
         _ABOUT,
         "",
     ]
     for place, there in found.items():
-        head = ("metric", "workloads", "median error", "90 % within", "kernel's own", "goal", "met")
+        head = (
+            "metric",
+            "workloads",
+            *("median error", "80 % within", "90 % within", "largest"),
+            *("kernel's own, median", "90 % within"),
+            *("goal", "met"),
+        )
         title = f"{place}: {there.kernel}, {there.cpus} CPU{'' if there.cpus == 1 else 's'}"
         lines += section(title, head, [_row(one, plan) for one in every[place]])
         lines += section(f"{place}, by kind", _kind_head(plan), _kinds(plan, there.workloads))
+    lines += _apart(lines_of_behaviour)
     lines += ["## Every workload", ""]
     for place, there in found.items():
         lines += section(f"{place}: errors", _drawn_head(plan), _draws(plan, there.workloads))
@@ -62,13 +89,12 @@ def page(plan: Plan, found: Mapping[str, Found], judged: str) -> str:
 
 def _row(one: Errors, plan: Plan) -> tuple[str, ...]:
     goal = plan.goals[one.metric]
-    own = sorted(one.own)
+    own = Errors(one.metric, one.own, one.own)
     return (
         _NAMES[one.metric],
         str(len(one.errors)),
-        amount(one.metric, one.percentile(0.5)),
-        amount(one.metric, one.percentile(0.9)),
-        amount(one.metric, own[len(own) // 2]) if own else "-",
+        *(amount(one.metric, one.percentile(share)) for share in (0.5, 0.8, 0.9, 1.0)),
+        *(amount(one.metric, own.percentile(share)) for share in (0.5, 0.9)),
         f"{goal.share:.0%} within {amount(one.metric, goal.within)}",
         f"{one.within(goal.within):.0%}: {'yes' if one.meets(goal) else 'no'}"
         if one.errors
@@ -85,6 +111,48 @@ def amount(metric: Metric, error: float | None) -> str:
     if error is None or error != error:  # noqa: PLR0124 - not a number
         return "-"
     return f"{100 * error:.2f} points" if metric == "share" else f"{100 * error:.1f} %"
+
+
+def figure(plan: Plan, found: Mapping[str, Found]) -> Picture:
+    """Draw the medians of real runs against those of simulated ones, a panel a metric."""
+    dots = []
+    for metric, goal in plan.goals.items():
+        scale = 1e9 if metric in _TIMES else 1.0
+        name = f"{_NAMES[metric]} (s)" if metric in _TIMES else _NAMES[metric]
+        for place, there in found.items():
+            for one in there.workloads:
+                error = error_of(metric, one)
+                if error is None:
+                    continue
+                real, ours = medians(one.real), medians(one.simulated)
+                pairs = [(real.values.get(metric), ours.values.get(metric))]
+                if metric == "share":
+                    pairs = [(part, ours.shares.get(task)) for task, part in real.shares.items()]
+                dots += [
+                    Dot(name, place, theirs / scale, our / scale, error <= goal.within)
+                    for theirs, our in pairs
+                    if theirs is not None and our is not None
+                ]
+    return scatter(dots, band=0.1)
+
+
+def _apart(lines: Sequence[Line]) -> list[str]:
+    """Count the known divergences of the hand-picked criteria, by place."""
+    if not lines:
+        return []
+    known = [line for line in lines if line.cause]
+    rows = []
+    for place in dict.fromkeys(line.place for line in lines):
+        whole = sum(line.place == place for line in lines)
+        rows.append((place, str(whole), str(sum(line.place == place for line in known))))
+    text = (
+        f"No draw is left out as a known divergence. Of the {len(lines)} hand-picked criteria of "
+        f"[behaviour](fidelity-behaviour.md) {len(known)} hold only as known divergences "
+        "([causes](fidelity-causes.md))."
+    )
+    head = ("place", "criteria", "known divergences")
+    title, blank, *table = section("Known divergences", head, rows)
+    return [title, blank, text, blank, *table]
 
 
 def _kind_head(plan: Plan) -> tuple[str, ...]:

@@ -101,6 +101,11 @@ impl Waits {
         self.waits.push(Wait { task, cpu, kind, began, ended: now, ran, first, spans: spans.len() });
     }
 
+    /// Keeps the waits of these tasks; others may still be what they wait behind.
+    pub fn retain(&mut self, keep: impl Fn(TaskId) -> bool) {
+        self.waits.retain(|wait| keep(wait.task));
+    }
+
     /// All waits.
     pub fn iter(&self) -> impl Iterator<Item = &Wait> {
         self.waits.iter()

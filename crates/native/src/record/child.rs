@@ -153,11 +153,11 @@ fn begin(command: &[CString], parent: libc::pid_t, [wait, tell]: [libc::c_int; 2
 /// The signals that end the recorder or tell of its child. They are blocked, and waited or asked for where all that was made goes with
 /// the answer.
 #[derive(Clone, Copy)]
-pub(super) struct Signals(libc::sigset_t);
+pub(crate) struct Signals(libc::sigset_t);
 
 impl Signals {
     /// Blocks them.
-    pub(super) fn block() -> Self {
+    pub(crate) fn block() -> Self {
         // SAFETY: all zero bytes are a valid set, which is then made by the calls for it.
         unsafe {
             let mut signals: libc::sigset_t = std::mem::zeroed();
@@ -170,13 +170,36 @@ impl Signals {
         }
     }
 
+    /// Sleeps so long, unless one comes that ends the recorder.
+    ///
+    /// # Errors
+    /// One has.
+    pub(crate) fn sleep(self, time: Time) -> Result<(), NativeError> {
+        let end = system::monotonic().saturating_add(time.as_nanos());
+        loop {
+            let left = end.saturating_sub(system::monotonic());
+            if left == 0 {
+                return Ok(());
+            }
+            let left = libc::timespec {
+                tv_sec: (left / 1_000_000_000) as libc::time_t,
+                tv_nsec: (left % 1_000_000_000) as libc::c_long,
+            };
+            // SAFETY: both point to values of their types; no information about the signal is asked for.
+            let signal = unsafe { libc::sigtimedwait(&raw const self.0, ptr::null_mut(), &raw const left) };
+            if signal > 0 && signal != libc::SIGCHLD {
+                return Err(NativeError::Interrupted(signal));
+            }
+        }
+    }
+
     const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
     /// Goes on if none has come that ends the recorder.
     ///
     /// # Errors
     /// One has.
-    pub(super) fn check(self) -> Result<(), NativeError> {
+    pub(crate) fn check(self) -> Result<(), NativeError> {
         // SAFETY: all zero bytes are a valid set, which the call overwrites.
         let came = unsafe {
             let mut pending: libc::sigset_t = std::mem::zeroed();

@@ -6,7 +6,7 @@
 mod arrivals;
 mod averages;
 mod build;
-mod child;
+pub(crate) mod child;
 mod continuity;
 mod format;
 mod level;
@@ -16,7 +16,7 @@ mod probes;
 mod render;
 mod ring;
 mod state;
-mod tracefs;
+pub(crate) mod tracefs;
 mod types;
 
 use std::ffi::OsString;

@@ -17,17 +17,17 @@ const INSTANCE: &str = "schedlab-";
 const GROUP: &str = "schedlab_";
 
 /// An instance of tracing with its probes, both gone when it is dropped.
-pub(super) struct Instance {
+pub(crate) struct Instance {
     root: PathBuf,
     /// The instance's directory.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
     /// The probes' group.
-    pub(super) group: String,
+    pub(crate) group: String,
     probes: Vec<&'static str>,
 }
 
 /// A line that says why there is no recording.
-pub(super) fn refused(why: impl Into<String>) -> NativeError {
+pub(crate) fn refused(why: impl Into<String>) -> NativeError {
     NativeError::Recording(why.into())
 }
 
@@ -35,7 +35,7 @@ pub(super) fn refused(why: impl Into<String>) -> NativeError {
 ///
 /// # Errors
 /// Without permission, or where it is not mounted.
-pub(super) fn find() -> Result<PathBuf, NativeError> {
+pub(crate) fn find() -> Result<PathBuf, NativeError> {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
         return Err(refused("recording needs root: tracing is not permitted to others"));
@@ -50,12 +50,12 @@ pub(super) fn find() -> Result<PathBuf, NativeError> {
 }
 
 /// Writes a setting in one go.
-pub(super) fn put(path: &Path, value: &str) -> io::Result<()> {
+pub(crate) fn put(path: &Path, value: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }
 
 /// Removes what recorders left behind that were killed, of this PID namespace.
-pub(super) fn clean(root: &Path) {
+pub(crate) fn clean(root: &Path) {
     let Ok(instances) = fs::read_dir(root.join("instances")) else { return };
     for name in instances.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
         if name.strip_prefix(INSTANCE).is_some_and(|mark| system::is_gone(mark, '-')) {
@@ -105,7 +105,7 @@ impl Instance {
     ///
     /// # Errors
     /// Where the kernel refuses it.
-    pub(super) fn new(root: PathBuf, buffer: u64, clock: &str) -> Result<Self, NativeError> {
+    pub(crate) fn new(root: PathBuf, buffer: u64, clock: &str) -> Result<Self, NativeError> {
         let mark = system::mark();
         let path = root.join("instances").join(format!("{INSTANCE}{mark}"));
         fs::create_dir(&path)
@@ -127,7 +127,7 @@ impl Instance {
     ///
     /// # Errors
     /// `fork`'s, and where the kernel shows no such event.
-    pub(super) fn pids_of_fork<T>(
+    pub(crate) fn pids_of_fork<T>(
         &self,
         fork: impl FnOnce() -> Result<T, NativeError>,
     ) -> Result<(T, [libc::pid_t; 2]), NativeError> {
@@ -154,13 +154,13 @@ impl Instance {
     ///
     /// # Errors
     /// Where the kernel refuses it.
-    pub(super) fn set(&self, name: &str, value: &str) -> Result<(), NativeError> {
+    pub(crate) fn set(&self, name: &str, value: &str) -> Result<(), NativeError> {
         let path = self.path.join(name);
         put(&path, value).map_err(|error| refused(format!("{} cannot be set to {value}: {error}", path.display())))
     }
 
     /// The directory of an event, where the kernel has it.
-    pub(super) fn event(&self, system: &str, name: &str) -> Option<PathBuf> {
+    pub(crate) fn event(&self, system: &str, name: &str) -> Option<PathBuf> {
         Some(self.path.join("events").join(system).join(name)).filter(|path| path.is_dir())
     }
 
@@ -217,18 +217,18 @@ impl Instance {
     ///
     /// # Errors
     /// Where the kernel refuses it.
-    pub(super) fn mark(&self, text: &str) -> Result<(), NativeError> {
+    pub(crate) fn mark(&self, text: &str) -> Result<(), NativeError> {
         self.set("trace_marker", text)
     }
 
     /// Opens the raw pages of a CPU.
-    pub(super) fn pages(&self, cpu: u32) -> io::Result<fs::File> {
+    pub(crate) fn pages(&self, cpu: u32) -> io::Result<fs::File> {
         let path = self.path.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
         fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
     }
 
     /// Events of a CPU that could not be kept.
-    pub(super) fn lost(&self, cpu: u32) -> io::Result<u64> {
+    pub(crate) fn lost(&self, cpu: u32) -> io::Result<u64> {
         self.counted(cpu, &["overrun:", "commit overrun:", "dropped events:"])
     }
 

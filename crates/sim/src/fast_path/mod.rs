@@ -63,6 +63,7 @@ impl<S: EventSink> Engine<'_, S> {
             && self.pace.is_none()
             && self.changes.is_empty()
             && self.program.changes().is_empty()
+            && !self.program.has_background()
             // An access of the disk that is done wakes more than who asked for it.
             && self.program.files().is_empty()
             && self.program.templates().iter().all(plain)
@@ -156,7 +157,7 @@ impl<S: EventSink> Engine<'_, S> {
             let end = self.flat_tick::<FREE>(cpu);
             let due = self.arena.timers.first() < key || self.sched.next_timer_expires().as_nanos() <= self.now;
             let alone = FREE && self.alone_from <= self.now;
-            if end.is_err() || due || alone || self.limit < self.now || self.alive == 0 {
+            if end.is_err() || due || alone || self.limit < self.now || self.awaited == 0 {
                 break end;
             }
             let Some(other) = self.arena.agenda.next_at(key, cpu) else { break end };

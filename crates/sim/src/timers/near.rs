@@ -84,6 +84,21 @@ impl Near {
         task_of(self.first_timer)
     }
 
+    /// Whether the task of any timer is as asked.
+    pub(super) fn any(&self, is: impl Fn(u32) -> bool) -> bool {
+        let of_slot = |number: usize| {
+            let mut timer = self.firsts[number];
+            while !is(task_of(timer)) {
+                match link_of(timer) {
+                    0 => return false,
+                    next => timer = self.others[next],
+                }
+            }
+            true
+        };
+        (0..SLOTS).any(|number| self.occupied[number / 64] & 1 << (number % 64) != 0 && of_slot(number))
+    }
+
     /// Sets a timer that expires so long after now; false, and nothing done, if there is no room for it.
     #[inline(always)]
     pub(super) fn push(&mut self, now: u64, duration: u64, task: u32) -> bool {

@@ -100,6 +100,21 @@ impl Wheels {
         self.levels == 0 && self.due.is_empty()
     }
 
+    /// Whether the task of any timer is as asked.
+    pub(super) fn any(&self, is: impl Fn(u32) -> bool) -> bool {
+        let of_slot = |slot: &Slot| {
+            let mut number = slot.head;
+            while let Some(timer) = self.timers.get(number as usize) {
+                if is(timer.task) {
+                    return true;
+                }
+                number = timer.next;
+            }
+            false
+        };
+        self.due.iter().any(|due| is(*due as u32)) || self.slots.iter().flatten().any(of_slot)
+    }
+
     /// When the first expires; [`Key::NEVER`] if there is none. O(1).
     #[inline(always)]
     pub(super) const fn first(&self) -> Key {

@@ -257,6 +257,7 @@ fn task(name: &str, found: &Found<'_>, global: &Global) -> Result<Task, Fault> {
         nodes: fields.read("nodes_membind", Found::numbers)?.unwrap_or_default(),
         delay: fields.read("delay", Found::time)?.unwrap_or_default(),
         asleep: fields.read("asleep", |found| found.switch())?.unwrap_or(false),
+        background: fields.read("background", |found| found.switch())?.unwrap_or(false),
         steps,
     })
 }

@@ -127,6 +127,11 @@ pub const TASK: &[Word] = &[
         Form::Switch,
         "It was there before and is asleep at the start, in its first event: `sleep`, `timer` or `sem_wait`.",
     )),
+    beyond(word(
+        "background",
+        Form::Switch,
+        "It is other work of the machine: the run does not wait for its end, outcomes count it apart, and its events take no CPU time beyond what they say.",
+    )),
     beyond(word("steps", Form::Events, "Its events, done once, in place of `phases`.")),
 ];
 

@@ -146,6 +146,9 @@ fn head(task: &Task) -> Entries {
     if task.asleep {
         entries.push(("asleep".into(), switch(true)));
     }
+    if task.background {
+        entries.push(("background".into(), switch(true)));
+    }
     entries
 }
 
