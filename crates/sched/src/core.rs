@@ -61,6 +61,13 @@ impl<D: Decider> Sched<D> {
     /// are the driver's to bring up to date ([`Sched::reweight_task`]).
     /// Ask whether it may fork first ([`Sched::may_fork`]).
     pub fn sched_fork(&mut self, parent: TaskId, same_process: bool) -> TaskId {
+        let child = self.inherit(parent, same_process);
+        self.task_fork(child);
+        child
+    }
+
+    /// What a child takes over from its parent.
+    pub(crate) fn inherit(&mut self, parent: TaskId, same_process: bool) -> TaskId {
         let (policy, nice, class, cpu, affinity, parent_se) = {
             let parent = &self.tasks[parent.index()];
             (parent.policy, parent.nice, parent.class, parent.cpu, parent.affinity.clone(), parent.se)
@@ -86,12 +93,16 @@ impl<D: Decider> Sched<D> {
         self.remember_fork(parent, child, cpu);
         self.set_task_rq(child, cpu);
         self.init_entity_runnable_average(se);
-        // 2.6.24 places a new task when it is first woken (task_new_fair).
-        // EEVDF when it is first queued, from no lag.
-        if class == Class::Fair && self.rules.places_on_fork {
-            self.task_fork_fair(cpu, child);
-        }
         child
+    }
+
+    /// `task_fork` of the child's class: a fair one is placed. 2.6.24 does so when it is first woken (`task_new_fair`), EEVDF when it is first
+    /// queued, from no lag.
+    pub(crate) fn task_fork(&mut self, child: TaskId) {
+        let record = &self.tasks[child.index()];
+        if record.class == Class::Fair && self.rules.places_on_fork {
+            self.task_fork_fair(record.cpu, child);
+        }
     }
 
     /// `wake_up_new_task`: queues a new task on `cpu` (from [`Sched::select_task_rq`]) for the first time.

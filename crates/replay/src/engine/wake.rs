@@ -5,9 +5,9 @@ use schedlab_sched::WakeKind;
 use schedlab_trace::{Pid, Record, RecordKind};
 
 use super::Engine;
-use super::start::has;
+use super::start::{attributes_of, has};
 use crate::queue_order::is_before_running;
-use crate::read::section::{Entry, What};
+use crate::read::section::{Entry, Of, What};
 
 /// How the kernel answered whether a task that comes preempts.
 struct Answer {
@@ -183,12 +183,28 @@ impl<'a> Engine<'a> {
         self.sched.decider.expect_preempt(answer.resched);
         let before = self.sched.must_resched(cpu);
         self.newborn.remove(&task);
-        self.sched.wake_up_new_task(task, cpu);
+        self.wake_up_new(cpu, task, section);
         self.waits(task);
-        self.came(task);
         self.score_wakeup(&answer, task, cpu, before);
         self.compare_looks_of_wakeup(cpu, section);
         self.compare_after(cpu, section);
+    }
+
+    /// A new task is queued for the first time. Kernels from 6.18 on do not show that a parent's SCHED_FLAG_RESET_ON_FORK set it back as it was
+    /// made (`set_load_weight` is inlined in `sched_fork`): its first queue tells its policy and nice level.
+    fn wake_up_new(&mut self, cpu: CpuId, task: TaskId, step: &[Entry<'a>]) {
+        let queued =
+            step.iter().find(|entry| entry.what == What::Enqueue(Of::Fair) && entry.record.number("pol").is_some());
+        if self.eevdf()
+            && let Some(entry) = queued
+        {
+            let (shown, known) = (attributes_of(entry.record), self.sched.attributes(task));
+            if (shown.policy, shown.nice) != (known.policy, known.nice) {
+                self.sched.reset_on_fork(task, &shown);
+            }
+        }
+        self.sched.wake_up_new_task(task, cpu);
+        self.came(task);
     }
 
     /// A task is queued, as the last part of a wake-up or after it was brought from another CPU.
@@ -206,8 +222,7 @@ impl<'a> Engine<'a> {
         if self.detached.remove(&task) {
             self.sched.attach_task(cpu, task);
         } else if self.newborn.remove(&task) {
-            self.sched.wake_up_new_task(task, cpu);
-            self.came(task);
+            self.wake_up_new(cpu, task, step);
         } else if self.sched.entity(task).on_rq && !self.sched.entity(task).sched_delayed {
             return self.lose_track(cpu, "queued, but it is on a queue");
         } else if self.sched.entity(task).sched_delayed {
@@ -333,12 +348,10 @@ impl<'a> Engine<'a> {
 
     /// A child of `parent`, with what its making set it back to (SCHED_FLAG_RESET_ON_FORK).
     fn make_child(&mut self, cpu: CpuId, parent: TaskId) -> TaskId {
-        let child = self.sched.sched_fork(parent, false);
-        if let Some(mut attributes) = self.cpus[cpu.index()].reset_on_fork.take() {
-            attributes.affinity = self.sched.attributes(child).affinity;
-            self.sched.reset_on_fork(child, &attributes);
+        match self.cpus[cpu.index()].reset_on_fork.take() {
+            Some(attributes) => self.sched.sched_fork_reset(parent, &attributes),
+            None => self.sched.sched_fork(parent, false),
         }
-        child
     }
 
     pub(super) fn fork(&mut self, cpu: CpuId, parent: Pid, child: Pid) {

@@ -157,9 +157,19 @@ impl<D: Decider> Sched<D> {
         self.groups[group.index()].bandwidth.runtime()
     }
 
-    /// `SCHED_FLAG_RESET_ON_FORK` of what [`Sched::sched_fork`] made: its priority and nice level are ordinary.
+    /// [`Sched::sched_fork`] of a parent that set `SCHED_FLAG_RESET_ON_FORK`: the child has ordinary attributes before it is placed, and a fair
+    /// one is placed whatever its parent's class.
+    pub fn sched_fork_reset(&mut self, parent: TaskId, attributes: &Attributes) -> TaskId {
+        let child = self.inherit(parent, false);
+        self.reset_on_fork(child, attributes);
+        self.task_fork(child);
+        child
+    }
+
+    /// Sets a child back that was not placed yet; where it may run stays.
     pub fn reset_on_fork(&mut self, child: TaskId, attributes: &Attributes) {
-        self.apply_attributes(child, attributes);
+        let affinity = self.attributes(child).affinity;
+        self.apply_attributes(child, &Attributes { affinity, ..attributes.clone() });
     }
 
     /// `wait_task_inactive` of a delayed task (6.12 on): it is dequeued at once, as the caller that waits for its sleep would wait long.
