@@ -1,5 +1,6 @@
 """Why tasks waited, of runs whose answer is known beforehand."""
 
+import html
 import json
 from pathlib import Path
 
@@ -135,3 +136,14 @@ def test_a_long_wait_is_shown_from_its_beginning_to_its_end() -> None:
     ends = [run.began_ns + run.length_ns for run in wait.around]
     assert min(run.began_ns for run in wait.around) < wait.began_ns + wait.length_ns // 10
     assert max(ends) > wait.began_ns + 9 * wait.length_ns // 10
+
+
+def test_a_notebook_shows_the_answer_and_every_cause() -> None:
+    found = why("sleepers:tasks=4", scheduler="6.12", machine=Machine(1, "ideal"))
+    shown = found._repr_html_()
+    assert html.escape(found.answer) in shown
+    labels = [html.escape(cause.label) for task in found.tasks for cause in task.causes]
+    assert labels
+    assert all(f"<td>{label}</td>" in shown for label in labels)
+    bars = found.plot().to_dict()["data"]["values"]
+    assert sum(bar["wait_ns"] for bar in bars) == found.wait_ns

@@ -8,13 +8,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from schedlab import _core
+from schedlab.boundary import notebook
 from schedlab.boundary.arguments import check_whole
 from schedlab.boundary.errors import InputError
 from schedlab.measure.trace_text import readable
 from schedlab.model import Machine, Scheduler, Workload, check_seed, short_time
+
+if TYPE_CHECKING:
+    import altair as alt
 
 __all__ = ["Cause", "Run", "Span", "TaskWaits", "Wait", "Waiting", "why", "why_recorded"]
 
@@ -222,7 +226,7 @@ class Waiting:
             f"{because}"
         )
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return a row a kind of task and cause, of all its waits: for a data frame.
 
         >>> from schedlab import Machine
@@ -244,6 +248,41 @@ class Waiting:
             for task in self.tasks
             for cause in task.causes
         ]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, and each kind of task's causes."""
+        rows = [
+            (task.name, cause.label, short_time(cause.wait_ns), f"{cause.share:.1%}")
+            for task in self.tasks
+            for cause in task.causes
+        ]
+        return notebook.table(self.answer, ("task", "cause", "wait", "share"), rows, self.notes)
+
+    def plot(self) -> "alt.Chart":
+        """Draw the waiting time of each kind of task by its causes, as an Altair chart.
+
+        Raises:
+            InputError: the extra ``charts`` is not installed.
+
+        >>> from schedlab import Machine
+        >>> found = why("hogs:tasks=2", scheduler="6.1", machine=Machine(1, "ideal"))
+        >>> found.plot().to_dict()["mark"]["type"]
+        'bar'
+        """
+        alt = notebook.alt
+        rows = [{**row, "seconds": row["wait_ns"] / 1e9} for row in self.rows()]
+        chart: alt.Chart = (
+            alt.Chart(notebook.rows_of(rows))
+            .mark_bar()
+            .encode(
+                x=alt.X("sum(seconds):Q", title="waiting time (s)"),
+                y=alt.Y("task:N", title=None, sort=None),
+                color=alt.Color("text:N", title=None),
+                tooltip=["task:N", "text:N", "behind:N", alt.Tooltip("seconds:Q", format=".4f")],
+            )
+            .properties(title=self.answer, width=620)
+        )
+        return chart
 
 
 def label(cause: str, text: str, behind: str | None) -> str:
