@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from fidelity import Line, Register, judge
+from fidelity import Line, Register, collect, judge
 from fidelity.collect import Collected, how_it_ran, what_runs
 from fidelity.judge import Bound, Key, add_up, bounds_of_goal, bounds_of_line, upper_bound
 from fidelity.page import Circumstances, page
+from schedlab import Machine, Workload, simulate
 from schedlab.boundary.errors import InputError
 
 FILE = Path(__file__).parents[2] / "validation" / "decisions.toml"
@@ -324,6 +325,23 @@ def test_random_workloads_follow_from_the_commit_and_the_series(tmp_path: Path) 
     others = [drawn("b" * 40, "6.12"), drawn("a" * 40, "7.3")]
     # Two seeds of 48 bits are equal once in 2 ** 48 times.
     assert len({text for _, text in (first, *others)}) == 3
+
+
+def test_a_random_workload_too_large_to_record_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "random-1.txt.gz"
+
+    def first() -> object:
+        return what_runs(REGISTER.scenarios["random-1"], "6.12", "a" * 40, path)
+
+    def switches(work: object) -> int:
+        assert isinstance(work, Workload)
+        return simulate(work, scheduler="6.12", machine=Machine(1, "reference")).switches
+
+    largest = switches(first())
+    monkeypatch.setattr(collect, "MOST_SWITCHES", largest - 1)
+    assert switches(first()) < largest
 
 
 def test_a_page_says_which_random_workloads_there_were() -> None:

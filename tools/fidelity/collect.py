@@ -4,22 +4,24 @@ import datetime as dt
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from fidelity.held_out.draw import draw, seeds_of
+from fidelity.held_out.draw import Drawn, draw, seeds_of
 from fidelity.judge import Key, Report
 from fidelity.register import CFS, Line, Register, Scenario
 from schedlab import _core
 from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.boundary.files import make_directory, write_text
 from schedlab.measure.recording import Recording, record
-from schedlab.model import Workload
+from schedlab.model import Machine, Workload
 from schedlab.targets import host
+from schedlab.targets.sim import simulate
 from schedlab.vm import Guest
 
 BUFFER = 262_144
@@ -35,6 +37,9 @@ many can be recorded; and idle time is skipped."""
 
 BOOT = 600.0
 """Seconds within which a guest has to be up, on a machine that does other things too."""
+
+MOST_SWITCHES = 300_000
+"""Of a random workload, simulated: a recording of more does not fit the guest's buffer."""
 
 ATTEMPTS = 8
 """Of each recording: one that lost anything is refused."""
@@ -227,6 +232,8 @@ def _path(directory: Path, series: str, scenario: str) -> Path:
 def what_runs(scenario: Scenario, series: str, commit: str, path: Path) -> Workload | list[str]:
     """Return what is recorded; of a random workload, note beside the recording which it is.
 
+    Random workloads are the first of a commit's that `MOST_SWITCHES` lets through.
+
     Args:
         scenario: the scenario.
         series: the series, from which a random workload follows too.
@@ -234,14 +241,22 @@ def what_runs(scenario: Scenario, series: str, commit: str, path: Path) -> Workl
         path: of the recording.
     """
     if scenario.random:
-        source = f"{commit} {series} {scenario.cpus}"
-        seed = seeds_of(source, scenario.random)[-1]
-        drawn = draw(seed, cpus=scenario.cpus, slices=series not in CFS)
-        write_text(_drawn_beside(path), f"{drawn.kind}, seed {seed}, commit {commit}\n")
+        small = _small_enough(series, commit, scenario.cpus)
+        drawn = next(islice(small, scenario.random - 1, None))
+        write_text(_drawn_beside(path), f"{drawn.kind}, seed {drawn.seed}, commit {commit}\n")
         return drawn.workload
     if scenario.run:
         return Workload.parse(scenario.run)
     return [str(host.runner()), "scenario", scenario.play, f"--length={scenario.length}s"]
+
+
+def _small_enough(series: str, commit: str, cpus: int) -> Iterator[Drawn]:
+    machine = Machine(cpus, "reference")
+    for number in count(1):
+        seed = seeds_of(f"{commit} {series} {cpus}", number)[-1]
+        drawn = draw(seed, cpus=cpus, slices=series not in CFS)
+        if simulate(drawn.workload, scheduler=series, machine=machine).switches <= MOST_SWITCHES:
+            yield drawn
 
 
 def _drawn_beside(path: Path) -> Path:
