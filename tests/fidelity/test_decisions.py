@@ -335,13 +335,14 @@ def test_a_random_workload_too_large_to_record_is_passed_over(
     def first() -> object:
         return what_runs(REGISTER.scenarios["random-1"], "6.12", "a" * 40, path)
 
-    def switches(work: object) -> int:
+    def size(work: object) -> int:
         assert isinstance(work, Workload)
-        return simulate(work, scheduler="6.12", machine=Machine(1, "reference")).switches
+        run = simulate(work, scheduler="6.12", machine=Machine(1, "reference"))
+        return run.switches + run.messages
 
-    largest = switches(first())
-    monkeypatch.setattr(collect, "MOST_SWITCHES", largest - 1)
-    assert switches(first()) < largest
+    largest = size(first())
+    monkeypatch.setattr(collect, "LARGEST", largest - 1)
+    assert size(first()) < largest
 
 
 def test_a_page_says_which_random_workloads_there_were() -> None:

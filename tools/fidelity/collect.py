@@ -38,8 +38,9 @@ many can be recorded; and idle time is skipped."""
 BOOT = 600.0
 """Seconds within which a guest has to be up, on a machine that does other things too."""
 
-MOST_SWITCHES = 300_000
-"""Of a random workload, simulated: a recording of more does not fit the guest's buffer."""
+LARGEST = 150_000
+"""Switches and messages of a random workload, simulated: at some 20 events each, a recording of
+more does not fit the guest's buffer."""
 
 ATTEMPTS = 8
 """Of each recording: one that lost anything is refused."""
@@ -232,7 +233,7 @@ def _path(directory: Path, series: str, scenario: str) -> Path:
 def what_runs(scenario: Scenario, series: str, commit: str, path: Path) -> Workload | list[str]:
     """Return what is recorded; of a random workload, note beside the recording which it is.
 
-    Random workloads are the first of a commit's that `MOST_SWITCHES` lets through.
+    Random workloads are the first of a commit's that are not larger than `LARGEST`.
 
     Args:
         scenario: the scenario.
@@ -255,7 +256,8 @@ def _small_enough(series: str, commit: str, cpus: int) -> Iterator[Drawn]:
     for number in count(1):
         seed = seeds_of(f"{commit} {series} {cpus}", number)[-1]
         drawn = draw(seed, cpus=cpus, slices=series not in CFS)
-        if simulate(drawn.workload, scheduler=series, machine=machine).switches <= MOST_SWITCHES:
+        run = simulate(drawn.workload, scheduler=series, machine=machine)
+        if run.switches + run.messages <= LARGEST:
             yield drawn
 
 
