@@ -174,3 +174,13 @@ fn a_child_of_a_real_time_task_is_placed_as_the_fair_one_that_it_is() {
         assert!(report.decisions.placement.compared > 10, "{series}: {:?}", report.decisions);
     }
 }
+
+/// The same on two CPUs of 6.1, where the child's change is read with its placement.
+#[test]
+fn a_child_is_set_back_on_several_cpus_too() {
+    let report = report("reset-on-fork-2-near", "6.1");
+    for score in common::scores(&report) {
+        assert_eq!(score.equal, score.compared, "{:?}", report.decisions);
+    }
+    assert!(report.decisions.placement.compared > 30, "{:?}", report.decisions);
+}

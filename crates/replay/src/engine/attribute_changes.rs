@@ -32,12 +32,10 @@ impl<'a> Engine<'a> {
         if moved.is_some() && dequeue.is_none() && queued {
             return;
         }
-        // What runs is taken off its queue for a change. A child has its parent's number when it is set back.
         if let Some(entry) = parameters
             && dequeue.is_none()
-            && self.sched.curr(cpu) == task
+            && self.is_set_back(cpu, task, entry)
         {
-            self.cpus[cpu.index()].reset_on_fork = Some(attributes_of(entry.record));
             return;
         }
         self.compare_before(cpu, section);
@@ -83,12 +81,22 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
+    /// Whether parameters are of a child that is set back as it is made: it has its parent's number still. What runs is taken off its queue for a
+    /// change of its own.
+    pub(super) fn is_set_back(&mut self, cpu: CpuId, task: TaskId, entry: &Entry<'a>) -> bool {
+        let of_child = self.sched.curr(cpu) == task;
+        if of_child {
+            self.cpus[cpu.index()].reset_on_fork = Some(attributes_of(entry.record));
+        }
+        of_child
+    }
+
     /// What a task became that is not queued.
-    pub(super) fn set_parameters(&mut self, entry: &Entry<'a>) {
+    pub(super) fn set_parameters(&mut self, cpu: CpuId, entry: &Entry<'a>) {
         let Some(task) = entry.pid().and_then(|pid| self.task_of(pid)).filter(|task| *task != TaskId::IDLE) else {
             return;
         };
-        if !self.sched.entity(task).on_rq {
+        if !self.is_set_back(cpu, task, entry) && !self.sched.entity(task).on_rq {
             let attributes = self.changed(task, entry.record);
             self.sched.decider.expect_nothing();
             self.sched.change_attributes(task, &attributes, DequeueFlags(SAVE));

@@ -182,7 +182,7 @@ impl<'a> Engine<'a> {
     /// `update_curr` from elsewhere, such as reading a CPU clock, or as the first part of `sched_yield`.
     fn charge(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
         if let Some(entry) = step.iter().find(|entry| entry.what == What::Parameters) {
-            return self.set_parameters(entry);
+            return self.set_parameters(cpu, entry);
         }
         self.advance(cpu, step);
         if self.sched.curr(cpu) == TaskId::IDLE || !super::start::has(step, What::UpdateCurr) {

@@ -341,6 +341,9 @@ impl<'a> Engine<'a> {
         if parent == TaskId::IDLE {
             return self.lose_track(cpu, "a child without a parent");
         }
+        if let Some(entry) = step.iter().find(|entry| entry.what == What::Parameters) {
+            self.is_set_back(cpu, parent, entry);
+        }
         self.sched.decider.expect_nothing();
         let child = self.make_child(cpu, parent);
         self.cpus[cpu.index()].unborn = Some(child);
