@@ -1,5 +1,7 @@
 """Racing as a pruner, and screening as enqueued trials, in real Optuna studies."""
 
+from typing import Any
+
 import numpy as np
 import optuna
 import pytest
@@ -103,9 +105,9 @@ def test_blocks_are_paired_by_their_number() -> None:
         ({"trials": 9, "looks": (20, 8)}, "looks are"),
     ],
 )
-def test_wrong_numbers_are_refused(options: dict[str, object], said: str) -> None:
+def test_wrong_numbers_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        RacingPruner(**options)  # type: ignore[arg-type]
+        RacingPruner(**options)
 
 
 @pytest.fixture(scope="module")

@@ -355,11 +355,9 @@ BETTER, WORSE, SAME, KEPT, OPEN = (
 
 def _answers(p99: Verdict, rate: Verdict, *, floor: bool) -> dict[tuple[str, str], Answer]:
     judged = [Judged(Estimate(0.9, Interval(0.8, 1.0, 0.95), 12), one, 0.01) for one in (p99, rate)]
-    rated = ("old", "new", "throughput", "higher")
-    questions = [
-        Question("old", "new", "p99"),
-        LimitedQuestion(*rated, limit=0.98) if floor else Question(*rated),  # type: ignore[arg-type]
-    ]
+    rated = Question("old", "new", "throughput", "higher")
+    floored = LimitedQuestion("old", "new", "throughput", "higher", limit=0.98)
+    questions = [Question("old", "new", "p99"), floored if floor else rated]
     return {
         ("service", one.metric): Answer(one, found, 12)
         for one, found in zip(questions, judged, strict=True)

@@ -190,8 +190,8 @@ impl<'a> Engine<'a> {
         self.compare_after(cpu, section);
     }
 
-    /// A new task is queued for the first time. Kernels from 6.18 on do not show that a parent's SCHED_FLAG_RESET_ON_FORK set it back as it was
-    /// made (`set_load_weight` is inlined in `sched_fork`): its first queue tells its policy and nice level.
+    /// A new task is queued for the first time. Recordings of 6.18 and later have no record of a child that its parent's
+    /// SCHED_FLAG_RESET_ON_FORK set back as it was made: its first enqueue tells its policy and nice level.
     fn wake_up_new(&mut self, cpu: CpuId, task: TaskId, step: &[Entry<'a>]) {
         let queued =
             step.iter().find(|entry| entry.what == What::Enqueue(Of::Fair) && entry.record.number("pol").is_some());
