@@ -105,7 +105,8 @@ def test_the_page_has_every_draw_and_what_did_not_run() -> None:
         Line(workload="pi", place="host", metric="p99", limit=0.1, cause="a kernel thread"),
         Line(workload="pi", place="vm:6.1", metric="wait", limit=0.1),
     ]
-    text = page(plan, found, "Seeds 0 to 1.", {"prediction.svg": drawn}, lines)
+    drawing = {"prediction.svg": drawn}
+    text = page(plan, found, "Seeds 0 to 1.", drawing, lines_of_behaviour=lines)
     assert "**1 of 1 goals are met.**" in text
     row = " | ".join(["10.0 %"] * 4 + ["0.0 %"] * 2)
     assert f"| waiting time | 1 | {row} | 80% within 15.0 % | 100%: yes |" in text

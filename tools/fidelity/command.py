@@ -20,11 +20,16 @@ def parser(package: str, register: str) -> argparse.ArgumentParser:
         register: the file of lines, as it is mostly called.
     """
     found = argparse.ArgumentParser(prog=f"python -m {package}")
-    found.add_argument("register", type=Path, help=f"the lines, {register}")
-    found.add_argument("--directory", type=Path, required=True, help="where runs are kept")
+    add_register(found, register)
     found.add_argument("--page", type=Path, help="the page to write, its figures beside it")
-    found.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
     return found
+
+
+def add_register(given: argparse.ArgumentParser, register: str) -> None:
+    """Add what says which lines, and where the runs are."""
+    given.add_argument("register", type=Path, help=f"the lines, {register}")
+    given.add_argument("--directory", type=Path, required=True, help="where runs are kept")
+    given.add_argument("--kept", action="store_true", help="make no runs, judge those there are")
 
 
 def add_calibrations(given: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from tempfile import gettempdir
 
 from fidelity.observation import Observation
 from fidelity.recorded_costs import SPANS, as_seen, sleeper
-from schedlab.boundary.errors import InputError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.knobs import applied
 from schedlab.measure import calibration
 from schedlab.measure.calibration import Calibration
@@ -144,9 +144,24 @@ class Place:
                     raise
         raise AssertionError
 
-    def record_to(self, path: Path, workload: Workload, *, timeout: float = 600.0) -> None:
-        """Run a workload for real and keep all tracepoints in a file."""
-        record(path, workload, guest=self._guest, level=KEPT, buffer=BUFFER, timeout=timeout)
+    def record_to(
+        self, path: Path, what: Workload | Sequence[str], *, timeout: float = 600.0
+    ) -> None:
+        """Run a workload or a command for real and keep all tracepoints in a file."""
+        record(path, what, guest=self._guest, level=KEPT, buffer=BUFFER, timeout=timeout)
+
+    def command(self, command: Sequence[str], *, timeout: float = 300.0) -> None:
+        """Run a command to its end.
+
+        Raises:
+            RunError: it failed, or did not end in time.
+        """
+        done = self._run(command, timeout=timeout)
+        if done.code != 0:
+            said = (done.errors.strip() or done.output.strip()).splitlines()
+            raise RunError(
+                f"a command ended with {done.code}: {said[-1] if said else 'no message'}"
+            )
 
     def pause(self, seconds: float) -> None:
         """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from fidelity import command
 from fidelity.behaviour.register import Register
@@ -12,6 +13,9 @@ from fidelity.held_out.draw import seeds_of
 from fidelity.held_out.errors import errors
 from fidelity.held_out.page import amount, figure, page
 from fidelity.held_out.plan import Plan
+from fidelity.programs.collect import collect as collect_programs
+from fidelity.programs.register import Register as Programs
+from fidelity.programs.section import programs
 from schedlab.boundary.errors import InputError, SchedlabError
 from schedlab.boundary.files import read_text, write_text
 from schedlab.processes import processes
@@ -32,6 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
         "--judge",
         metavar="COMMIT",
         help="the workloads that follow from that commit's hash; without it those of development",
+    )
+    parser.add_argument(
+        "--programs",
+        type=Path,
+        metavar="DIRECTORY",
+        help="recordings that python -m fidelity.programs kept, for the page",
     )
     parser.add_argument(
         "--refuted",
@@ -102,7 +112,22 @@ def _write(given: argparse.Namespace, plan: Plan, found: Mapping[str, Found], ju
     name = f"{given.page.stem}.svg"
     write_text(given.page.parent / name, drawn.svg)
     register = Register.parse(read_text(given.register.with_name("behaviour.toml"), "register"))
-    write_text(given.page, page(plan, found, judged, {name: drawn}, register.lines))
+    about = [] if given.programs is None else _programs(given)
+    whole = page(
+        plan, found, judged, {name: drawn}, lines_of_behaviour=register.lines, programs=about
+    )
+    write_text(given.page, whole)
+
+
+def _programs(given: argparse.Namespace) -> list[str]:
+    """Return the page's section about real programs, from their recordings."""
+    register = Programs.read(given.register.with_name("programs.toml"))
+    names = list(register.programs)
+    there = {
+        place: collect_programs(register, place, names, given.programs, note=say, anew=None)
+        for place in register.protocol.places
+    }
+    return programs(register, there)
 
 
 def _commit(name: str) -> str:

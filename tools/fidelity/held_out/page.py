@@ -35,7 +35,9 @@ def page(
     found: Mapping[str, Found],
     judged: str,
     drawn: Mapping[str, Picture],
+    *,
     lines_of_behaviour: Sequence[Line] = (),
+    programs: Sequence[str] = (),
 ) -> str:
     """Return the page.
 
@@ -45,6 +47,7 @@ def page(
         judged: which seeds these are, as a sentence.
         drawn: the picture, by the name of its file.
         lines_of_behaviour: the hand-picked criteria, whose known divergences are counted apart.
+        programs: the section about real programs.
     """
     every = {
         place: [errors(metric, there.workloads) for metric in plan.goals]
@@ -79,6 +82,7 @@ def page(
         title = f"{place}: {there.kernel}, {there.cpus} CPU{'' if there.cpus == 1 else 's'}"
         lines += section(title, head, [_row(one, plan) for one in every[place]])
         lines += section(f"{place}, by kind", _kind_head(plan), _kinds(plan, there.workloads))
+    lines += programs
     lines += _apart(lines_of_behaviour)
     lines += ["## Every workload", ""]
     for place, there in found.items():
