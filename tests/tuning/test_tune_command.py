@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -201,6 +202,20 @@ def test_a_progress_line_tells_the_time_left(
     told = [line for line in lines if line.startswith("note: searching: ")]
     assert all(" runs, " in line and " left, best " in line for line in told)
     assert told
+
+
+def test_a_duel_is_not_told_to_be_over_before_it_is(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # SCHED_BATCH (3) looks better, so that it is compared in blocks of its own after the six
+    # settings that were to be tried: more runs than a setting takes otherwise.
+    monkeypatch.setattr("schedlab.report.terminal._EVERY", 0.0)
+    command = "sh -c 'echo >> {marks}; chrt -p $$ | grep -q BATCH && echo v 5 || echo v 7'"
+    assert invoke(_line(tmp_path, command)) == 0
+    told = re.findall(r"searching: (\d+) of (\d+) runs", capsys.readouterr().err)
+    assert len(told) > 6
+    over = [done for done, most in told if done == most]
+    assert len(over) <= 1
 
 
 @pytest.mark.parametrize(

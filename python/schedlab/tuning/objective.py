@@ -161,6 +161,10 @@ class Raced:
         repeats: blocks in which a generation is screened.
         band: half-width of what counts as the same.
         seed: of the orders of blocks.
+
+    Attributes:
+        duels: comparisons in fresh blocks so far.
+        duel_end: runs there are at the most when the last of them is settled.
     """
 
     def __init__(
@@ -184,6 +188,7 @@ class Raced:
         self._incumbent_logs = np.zeros(len(aims.parts))
         self._incumbent_worth = 1.0
         self.duels = 0
+        self.duel_end = 0
 
     @property
     def incumbent(self) -> Setting:
@@ -244,6 +249,7 @@ class Raced:
         """Compare contenders with the incumbent in fresh blocks; the best that wins replaces it."""
         self.duels += 1
         names = {str(one): one for one in (self._incumbent, *contenders)}
+        self.duel_end = self._runs.done + len(names) * _LOOKS[-1] * len(self._cases)
         try:
             settled = sequential_experiment.settle(
                 {name: self._arm(one) for name, one in names.items()},

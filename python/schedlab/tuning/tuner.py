@@ -269,19 +269,31 @@ class _Clock:
         self._executions = executions
         self._each = float(runs_each)
         self._evaluated = 0
+        self._under_way = 0
         self._began = time.perf_counter()
+
+    def proposed(self, count: int) -> None:
+        """Note that a generation begins."""
+        self._under_way = count
 
     def evaluated(self, count: int) -> None:
         """Note that a generation is done; what it took says what the rest will."""
         self._evaluated += count
+        self._under_way = 0
         if self.runs is not None:
             self._each = max(self.runs.done / self._evaluated, 1e-3)
 
     def run(self) -> None:
         if self._progress is None or self.runs is None:
             return
-        done, left = self.runs.done, self._executions - self._evaluated
-        most = max(done, round(self._evaluated * self._each + left * self._each))
+        done, begun = self.runs.done, self._evaluated + self._under_way
+        # A generation in which candidates are compared again and again says so before it is done.
+        each = max(self._each, done / begun if begun else 0.0)
+        most = round(self._executions * each)
+        if done >= most and isinstance(self.objective, Raced):
+            # A duel goes on until it is settled.
+            most = self.objective.duel_end
+        most = max(done, most)
         executed = self.runs.executed
         passed = time.perf_counter() - self._began
         self._progress(
@@ -317,6 +329,7 @@ def _search(
     clock.objective = objective
 
     def worth(positions: FloatArray) -> FloatArray:
+        clock.proposed(len(positions))
         values = np.array(objective.rows([searched.setting(position) for position in positions]))
         clock.evaluated(len(positions))
         return values if rows else values[:, 0]
