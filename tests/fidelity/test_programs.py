@@ -17,6 +17,7 @@ from fidelity.programs.collect import (
     life,
     predict,
     record_program,
+    warm_up,
     with_tasks,
 )
 from fidelity.programs.register import Change, Program, Register
@@ -164,7 +165,7 @@ def test_a_program_is_recorded_as_it_is_set_and_predicted(tmp_path: Path) -> Non
     paths = [tmp_path / "recorded.txt.gz", tmp_path / "least.txt.gz"]
     with at("vm:6.1") as there:
         there.command(["sh", "-c", "head -c 2000000 /dev/urandom > /dev/shm/file"])
-        there.command(["sh", "-eu", "-c", f"PROGRAM= BATCH=\n{DD.run}"])
+        warm_up(there, DD, [least])
         for path, change in zip(paths, (Change(name="recorded"), least), strict=True):
             record_program(there, DD, change, path)
     shared, alone = (life(path, "dd") for path in paths)

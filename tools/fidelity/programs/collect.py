@@ -154,6 +154,9 @@ def _record(
     if not missing:
         return
     with at(kept.place) as there:
+        for name in dict.fromkeys(name for name, _, _ in missing):
+            note(f"{kept.place}: {name}, not recorded")
+            warm_up(there, register.programs[name], register.changes_at(kept.place))
         for name, change, path in missing:
             note(f"{kept.place}: {name}, {change.name}")
             there.pause(float(generator.uniform(0.01, 0.03)))
@@ -165,15 +168,37 @@ def _record(
                 note(f"{kept.place}: {name}, {change.name}: {error}")
 
 
+def warm_up(there: Place, program: Program, changes: Sequence[Change]) -> None:
+    """Run a program once, and what sets its parts, so that the place has their files in memory.
+
+    A clock that counts instructions leaps while a guest waits for a file of this machine.
+
+    Raises:
+        RunError: it could not be run.
+    """
+    for change in changes:
+        prefixes = (change.prefix(part) for part in _VARIABLES)
+        there.command(["sh", "-eu", "-c", "\n".join(f"{prefix} true" for prefix in prefixes)])
+    begin = _settings(Change(name="none"))
+    there.command(["sh", "-eu", "-c", begin + program.prepare])
+    there.command(["sh", "-eu", "-c", begin + program.run])
+    there.command(["sh", "-c", program.after])
+
+
+def _settings(change: Change) -> str:
+    """Return the shell's variables that the scripts begin commands with."""
+    return "".join(
+        f"{variable}={json.dumps(change.prefix(part))}\n" for part, variable in _VARIABLES.items()
+    )
+
+
 def record_program(there: Place, program: Program, change: Change, path: Path) -> None:
     """Prepare a program, record it under a setting, and end its servers.
 
     Raises:
         SchedlabError: it could not be run, or events were lost again and again.
     """
-    begin = "".join(
-        f"{variable}={json.dumps(change.prefix(part))}\n" for part, variable in _VARIABLES.items()
-    )
+    begin = _settings(change)
     there.command(["sh", "-eu", "-c", begin + program.prepare])
     try:
         there.record_to(path, ["sh", "-eu", "-c", begin + program.run])
