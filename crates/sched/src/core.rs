@@ -83,8 +83,12 @@ impl<D: Decider> Sched<D> {
             let entity = &self.entities[parent_se.index()];
             ((entity.load, entity.weight), entity.slice, entity.custom_slice)
         };
+        let deadline = self.inherited_deadline(parent_se);
         let entity = &mut self.entities[se.index()];
         ((entity.load, entity.weight), entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        if let Some(deadline) = deadline {
+            (entity.deadline, entity.rel_deadline) = (deadline, true);
+        }
         if !self.rules.weights.is_none() {
             let load = self.weight_of(child, policy, nice);
             self.entities[se.index()].set_load(load);
@@ -94,6 +98,14 @@ impl<D: Decider> Sched<D> {
         self.set_task_rq(child, cpu);
         self.init_entity_runnable_average(se);
         child
+    }
+
+    /// The relative deadline that a child takes over with its parent's entity (`__sched_fork`), if it does: that of a parent which left its
+    /// fair queue for another class.
+    fn inherited_deadline(&self, parent: EntityId) -> Option<Vruntime> {
+        let entity = &self.entities[parent.index()];
+        let inherits = self.rules.eevdf && !self.rules.fork_clears_relative_deadline && entity.rel_deadline;
+        inherits.then_some(entity.deadline)
     }
 
     /// `task_fork` of the child's class: a fair one is placed. 2.6.24 does so when it is first woken (`task_new_fair`), EEVDF when it is first
