@@ -280,7 +280,7 @@ impl<D: Decider> Sched<D> {
         }
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || !self.rules.repick_keeps_slice {
-            if self.has_groups() && self.fair(previous) && self.fair(next) {
+            if self.has_groups() && self.fair(previous) && self.fair(next) && !self.hands_over_all_levels(previous) {
                 self.put_prev_set_next_fair(previous, next);
             } else {
                 self.put_prev_task(cpu, previous);
