@@ -262,7 +262,8 @@ impl<D: Decider> Sched<D> {
         let mut previous = self.rqs[cpu.index()].curr;
         let left = previous;
         self.block_task(cpu, previous, state);
-        if self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
+        // Where pushes are recorded the stopper is a task that is picked.
+        if !self.balance.recorded && self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
             // The stopper runs first: the previous task is put back for it.
             self.put_prev_task(cpu, previous);
             self.rqs[cpu.index()].curr = TaskId::IDLE;

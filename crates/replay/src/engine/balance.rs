@@ -104,9 +104,22 @@ impl<'a> Engine<'a> {
     fn ask(&mut self, ask: Ask) {
         look_for_work(&mut self.sched, &ask);
         let open = self.score_pull(&ask);
+        let ours = self.take_pushes(ask.cpu);
         if !ask.newly {
-            self.score_push(&ask, open);
+            self.score_push(&ask, ours, open);
         }
+    }
+
+    /// The CPU from which our rules would have had a task pushed to `cpu`. None is left waiting for its stopper, except where the kernel's is.
+    fn take_pushes(&mut self, cpu: CpuId) -> Option<CpuId> {
+        let all = (0..self.cpus.len() as u32).map(CpuId);
+        let mut ours = None;
+        for from in all.filter(|from| !self.pushing.contains(from)) {
+            if self.sched.take_push(from) == Some(cpu) {
+                ours = Some(from);
+            }
+        }
+        ours
     }
 
     /// Which task the kernel takes to `cpu` in these records, and from where: off one queue, and accounted to the other.
@@ -114,13 +127,14 @@ impl<'a> Engine<'a> {
         ahead.iter().enumerate().find_map(|(at, entry)| {
             let What::Dequeue(_) = entry.what else { return None };
             let task = entry.pid().filter(|_| entry.flags() & (SLEEP | SAVE) == 0).and_then(|pid| self.task_of(pid))?;
-            let moved = ahead[at..].iter().take(LONGEST_DETACHMENT).find_map(|entry| match entry.record.kind {
-                RecordKind::Migrate { from, to, .. } => Some((from, to)),
+            // With groups every level that it leaves is told of before that.
+            let moved = ahead[at + 1..].iter().find(|entry| !entry.is_part());
+            match moved?.record.kind {
+                RecordKind::Migrate { from, to, .. } if to == cpu.0 && (from as usize) < self.cpus.len() => {
+                    Some((task, CpuId(from)))
+                }
                 _ => None,
-            });
-            moved
-                .filter(|(from, to)| *to == cpu.0 && (*from as usize) < self.cpus.len())
-                .map(|(from, _)| (task, CpuId(from)))
+            }
         })
     }
 
@@ -161,15 +175,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Whether a CPU that balanced on a tick has another CPU's stopper push the task that runs there.
-    fn score_push(&mut self, ask: &Ask, open: bool) {
+    fn score_push(&mut self, ask: &Ask, ours: Option<CpuId>, open: bool) {
         let (cpu, kernels) = (ask.cpu, ask.pushed);
-        let all = (0..self.cpus.len() as u32).map(CpuId);
-        let mut ours = None;
-        for from in all.filter(|from| !self.pushing.contains(from)) {
-            if self.sched.take_push(from) == Some(cpu) {
-                ours = Some(from);
-            }
-        }
         if let Some(from) = kernels {
             // Until its stopper has run there is no other (`active_balance`).
             self.sched.assume_push(from, cpu);
@@ -360,9 +367,6 @@ pub(super) struct Due {
 pub(super) fn is_soft(context: Context) -> bool {
     matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt)
 }
-
-/// Records from one that takes a task off to the one that tells where it goes.
-const LONGEST_DETACHMENT: usize = 12;
 
 /// The CPU whose stopper is woken in these records of `by`; its own is for something else.
 fn pushed_from(ahead: &[Entry<'_>], by: usize) -> Option<CpuId> {
