@@ -118,7 +118,7 @@ fn weights_of_groups_follow_from_all_cpus() {
     }
 }
 
-/// An idle CPU of 6.12 pulls a task out of two levels of groups on a tick: each level that it leaves is told of before the task's new CPU is.
+/// An idle CPU of 6.12 pulls a task out of two levels of groups on a tick: each level that it leaves is recorded before the new CPU.
 #[test]
 fn a_task_is_pulled_out_of_groups_as_recorded() {
     let Score { compared, equal, naive_equal, .. } = report("groups-2-near-pulled-6.12").decisions.balance;
