@@ -83,8 +83,8 @@ fn groups_on_several_cpus_are_followed() {
         }
         let times = [state.vruntime, state.group_vruntime, state.exec_start];
         assert!(times.iter().all(|time| time.compared > 10 && time.max_error_ns == 0), "{name}: {state:?}");
-        // No function of 7.3 that has the queue's runtime can be probed.
-        assert_eq!(state.budgets.compared > 10, !name.ends_with("7.3"), "{name}: {state:?}");
+        // On 7.3 a queue's runtime shows as it is throttled and let go alone.
+        assert!(state.budgets.compared > if name.ends_with("7.3") { 5 } else { 10 }, "{name}: {state:?}");
         let times = [state.min_vruntime, state.deadline, state.lag, state.budgets];
         assert!(times.iter().all(|time| time.max_error_ns == 0), "{name}: {state:?}");
         for counts in [state.nr_running, state.load, state.throttling] {
@@ -95,8 +95,18 @@ fn groups_on_several_cpus_are_followed() {
 }
 
 /// Recordings of groups on two CPUs. That of 6.18 has a quota that is set while the other CPU throttles, and a group's weight that changes as
-/// a task comes back within a change; that of 7.3 a delayed task of a group that wakes, and a timer that charges a task of the other CPU.
-const GROUPS: [&str; 4] = ["groups-2-near-6.1", "groups-2-near-6.12", "groups-2-near-6.18", "groups-2-near-7.3"];
+/// a task comes back within a change; that of 7.3 a delayed task of a group that wakes, and a timer that charges a task of the other CPU. Of
+/// the beginnings of two longer ones that of 6.1 has a pick that throttles a group within another, after which a tick finds a turn of that other one
+/// to have begun anew; that of 6.18 a tick that finds a group's protection ended by its last weight, and a task that wakes elsewhere while its
+/// old CPU's tick has updated the averages of a group and not those of the root.
+const GROUPS: [&str; 6] = [
+    "groups-2-near-6.1",
+    "groups-2-near-6.12",
+    "groups-2-near-6.18",
+    "groups-2-near-7.3",
+    "groups-2-near-throttled-6.1",
+    "groups-2-near-reweighted-6.18",
+];
 
 /// A group's entity weighs its queue's part of the group's load on all CPUs, of which the others' parts are as they told last: nine in
 /// ten weights come out as the kernel's, where its update and another CPU's look at the sum stand in the order in which they are told.
@@ -106,6 +116,23 @@ fn weights_of_groups_follow_from_all_cpus() {
         let weights = report(name).state.group_weight;
         assert!(weights.compared > 100 && 10 * weights.equal >= 9 * weights.compared, "{name}: {weights:?}");
     }
+}
+
+/// An idle CPU of 6.12 pulls a task out of two levels of groups on a tick: each level that it leaves is recorded before the new CPU.
+#[test]
+fn a_task_is_pulled_out_of_groups_as_recorded() {
+    let Score { compared, equal, naive_equal, .. } = report("groups-2-near-pulled-6.12").decisions.balance;
+    assert!(compared >= 1 && equal == compared && naive_equal < compared, "{equal} of {compared}, {naive_equal}");
+}
+
+/// A task of 6.18.15 that left the fair class for the real-time one forks a child that is set back: it takes over the deadline relative to its virtual
+/// time with which its parent left, and all virtual times are the kernel's.
+#[test]
+fn a_child_set_back_on_6_18_is_due_when_its_parent_was() {
+    let state = report("reset-on-fork-2-near-6.18").state;
+    let [vruntime, deadline] = [state.vruntime, state.deadline];
+    assert!(vruntime.compared > 50 && deadline.compared > 50, "{state:?}");
+    assert_eq!((vruntime.max_error_ns, deadline.max_error_ns), (0, 0));
 }
 
 /// Which CPU a woken task gets depends on which CPUs idle at that very moment, which other CPUs change: nine in ten are equal, more than by

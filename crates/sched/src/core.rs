@@ -83,8 +83,12 @@ impl<D: Decider> Sched<D> {
             let entity = &self.entities[parent_se.index()];
             ((entity.load, entity.weight), entity.slice, entity.custom_slice)
         };
+        let deadline = self.inherited_deadline(parent_se);
         let entity = &mut self.entities[se.index()];
         ((entity.load, entity.weight), entity.slice, entity.custom_slice) = (load, slice, custom_slice);
+        if let Some(deadline) = deadline {
+            (entity.deadline, entity.rel_deadline) = (deadline, true);
+        }
         if !self.rules.weights.is_none() {
             let load = self.weight_of(child, policy, nice);
             self.entities[se.index()].set_load(load);
@@ -94,6 +98,14 @@ impl<D: Decider> Sched<D> {
         self.set_task_rq(child, cpu);
         self.init_entity_runnable_average(se);
         child
+    }
+
+    /// The relative deadline that a child takes over with its parent's entity (`__sched_fork`), if it does: that of a parent which left its
+    /// fair queue for another class.
+    fn inherited_deadline(&self, parent: EntityId) -> Option<Vruntime> {
+        let entity = &self.entities[parent.index()];
+        let inherits = self.rules.eevdf && !self.rules.fork_clears_relative_deadline && entity.rel_deadline;
+        inherits.then_some(entity.deadline)
     }
 
     /// `task_fork` of the child's class: a fair one is placed. 2.6.24 does so when it is first woken (`task_new_fair`), EEVDF when it is first
@@ -250,7 +262,8 @@ impl<D: Decider> Sched<D> {
         let mut previous = self.rqs[cpu.index()].curr;
         let left = previous;
         self.block_task(cpu, previous, state);
-        if self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
+        // Where pushes are recorded the stopper is a task that is picked.
+        if !self.balance.recorded && self.balance_of(cpu).is_some_and(|state| state.push_cpu.is_some()) {
             // The stopper runs first: the previous task is put back for it.
             self.put_prev_task(cpu, previous);
             self.rqs[cpu.index()].curr = TaskId::IDLE;
@@ -268,7 +281,7 @@ impl<D: Decider> Sched<D> {
         }
         // The fair class leaves a task that goes on as it is, slice included. 2.6.24 puts it back and picks it anew.
         if next != previous || !self.rules.repick_keeps_slice {
-            if self.has_groups() && self.fair(previous) && self.fair(next) {
+            if self.has_groups() && self.fair(previous) && self.fair(next) && !self.hands_over_all_levels(previous) {
                 self.put_prev_set_next_fair(previous, next);
             } else {
                 self.put_prev_task(cpu, previous);

@@ -262,9 +262,18 @@ rows! {
     /// Weights change about V and nothing else moves (`rescale_entity`).
     rescales: Flag, since (7, 1), requires [eevdf],
         commit "101f3498b4bd" "sched/fair: Revert 6d71a9c61604 (\"sched/fair: Fix EEVDF entity placement bug causing scheduling lag\")";
+    /// Protection until a time has a field of its own (`vprot`); before, it shared one with the lag, which a reweighted entity's overwrote.
+    protection_apart_from_lag: Flag, since (7, 0), requires [eevdf],
+        commit "80390ead2080" "sched/fair: Separate se->vlag from se->vprot";
+    /// The protection of a running entity moves with its virtual time as it is reweighted; before, it ended where it did.
+    reweighting_moves_protection: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
+        commit "ff38424030f9" "sched/eevdf: Update se->vprot in reweight_entity()";
     /// A relative deadline is scaled as its entity's weight changes off the queue.
     rescales_relative_deadline: Flag, since (6, 13), requires [eevdf],
         commit "6d71a9c61604" "sched/fair: Fix EEVDF entity placement bug causing scheduling lag";
+    /// A new task has no relative deadline; before, it took over that of a parent which left its fair queue for another class.
+    fork_clears_relative_deadline: Flag, since (7, 1), backports [(6, 12, 91), (6, 18, 33)], requires [eevdf],
+        commit "3da56dc063cd" "sched/fair: Clear rel_deadline when initializing forked entities";
     /// A relative deadline is made absolute without PLACE_REL_DEADLINE too.
     places_any_relative_deadline: Flag, since (6, 13), until (7, 1), requires [eevdf],
         commit "6d71a9c61604" "sched/fair: Fix EEVDF entity placement bug causing scheduling lag";

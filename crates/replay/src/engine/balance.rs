@@ -104,9 +104,22 @@ impl<'a> Engine<'a> {
     fn ask(&mut self, ask: Ask) {
         look_for_work(&mut self.sched, &ask);
         let open = self.score_pull(&ask);
+        let ours = self.take_pushes(ask.cpu);
         if !ask.newly {
-            self.score_push(&ask, open);
+            self.score_push(&ask, ours, open);
         }
+    }
+
+    /// The CPU from which our rules would have had a task pushed to `cpu`. None is left waiting for its stopper, except where the kernel's is.
+    fn take_pushes(&mut self, cpu: CpuId) -> Option<CpuId> {
+        let all = (0..self.cpus.len() as u32).map(CpuId);
+        let mut ours = None;
+        for from in all.filter(|from| !self.pushing.contains(from)) {
+            if self.sched.take_push(from) == Some(cpu) {
+                ours = Some(from);
+            }
+        }
+        ours
     }
 
     /// Which task the kernel takes to `cpu` in these records, and from where: off one queue, and accounted to the other.
@@ -114,13 +127,14 @@ impl<'a> Engine<'a> {
         ahead.iter().enumerate().find_map(|(at, entry)| {
             let What::Dequeue(_) = entry.what else { return None };
             let task = entry.pid().filter(|_| entry.flags() & (SLEEP | SAVE) == 0).and_then(|pid| self.task_of(pid))?;
-            let moved = ahead[at..].iter().take(LONGEST_DETACHMENT).find_map(|entry| match entry.record.kind {
-                RecordKind::Migrate { from, to, .. } => Some((from, to)),
+            // With groups every level that it leaves is recorded before that.
+            let moved = ahead[at + 1..].iter().find(|entry| !entry.is_part());
+            match moved?.record.kind {
+                RecordKind::Migrate { from, to, .. } if to == cpu.0 && (from as usize) < self.cpus.len() => {
+                    Some((task, CpuId(from)))
+                }
                 _ => None,
-            });
-            moved
-                .filter(|(from, to)| *to == cpu.0 && (*from as usize) < self.cpus.len())
-                .map(|(from, _)| (task, CpuId(from)))
+            }
         })
     }
 
@@ -161,15 +175,8 @@ impl<'a> Engine<'a> {
     }
 
     /// Whether a CPU that balanced on a tick has another CPU's stopper push the task that runs there.
-    fn score_push(&mut self, ask: &Ask, open: bool) {
+    fn score_push(&mut self, ask: &Ask, ours: Option<CpuId>, open: bool) {
         let (cpu, kernels) = (ask.cpu, ask.pushed);
-        let all = (0..self.cpus.len() as u32).map(CpuId);
-        let mut ours = None;
-        for from in all.filter(|from| !self.pushing.contains(from)) {
-            if self.sched.take_push(from) == Some(cpu) {
-                ours = Some(from);
-            }
-        }
         if let Some(from) = kernels {
             // Until its stopper has run there is no other (`active_balance`).
             self.sched.assume_push(from, cpu);
@@ -361,9 +368,6 @@ pub(super) fn is_soft(context: Context) -> bool {
     matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt)
 }
 
-/// Records from one that takes a task off to the one that tells where it goes.
-const LONGEST_DETACHMENT: usize = 12;
-
 /// The CPU whose stopper is woken in these records of `by`; its own is for something else.
 fn pushed_from(ahead: &[Entry<'_>], by: usize) -> Option<CpuId> {
     ahead.iter().find_map(|entry| match &entry.record.kind {
@@ -394,37 +398,70 @@ mod tests {
     use crate::report::Report;
     use crate::settings::Settings;
 
-    /// A CPU reads the others' queues before it takes a task, without their locks. Where our rules take one task in the state at which it
-    /// began to look and another one in the state at which it took, the recording does not say which state it read, and the pull is not
-    /// compared. Two tasks are on CPU 0; the second has waited for at least `migration_cost`, so that CPU 1 takes it, as the kernel does.
-    #[test]
-    fn a_pull_is_not_compared_where_its_task_changed_meanwhile() {
-        let text = "cpus=2\n n-1     1d..2. 1.000000000: k_lacfs: cfs=0x1cc0 now=1 cpu=1 la=0 ra=0 ua=0 c=1 ct=1\n";
-        let first = Reader::new(text.as_bytes()).next().expect("a line").expect("a record");
+    const CPU0: CpuId = CpuId(0);
+    const CPU1: CpuId = CpuId(1);
+
+    fn settings() -> Settings {
         let mut settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
         settings.topology = "smt=1".parse().expect("a topology");
-        let (cpu0, cpu1) = (CpuId(0), CpuId(1));
-        let report = Report::of(&first, &first, Level::L1, 1, &settings);
-        let mut engine = Engine::new(&settings, settings.rules(), 2, report);
+        settings
+    }
+
+    /// Two tasks on CPU 0, one of which runs there; the other has waited for at least `migration_cost`, so that CPU 1 takes it, as the kernel does.
+    fn two_tasks(settings: &Settings) -> (Engine<'_>, [TaskId; 2]) {
+        let text = "cpus=2\n n-1     1d..2. 1.000000000: k_lacfs: cfs=0x1cc0 now=1 cpu=1 la=0 ra=0 ua=0 c=1 ct=1\n";
+        let first = Reader::new(text.as_bytes()).next().expect("a line").expect("a record");
+        let report = Report::of(&first, &first, Level::L1, 1, settings);
+        let mut engine = Engine::new(settings, settings.rules(), 2, report);
         let tasks = [10, 11].map(|pid| engine.add(pid, &Attributes::default(), GroupId::ROOT));
         for task in tasks {
-            engine.sched.assume_asleep(task, cpu0);
+            engine.sched.assume_asleep(task, CPU0);
             engine.sched.decider.expect_nothing();
-            engine.sched.try_to_wake_up(task, cpu0);
+            engine.sched.try_to_wake_up(task, CPU0);
         }
         engine.sched.decider.expect_picks([tasks[0]]);
-        engine.sched.schedule(cpu0, schedlab_model::TaskState::Running);
+        engine.sched.schedule(CPU0, schedlab_model::TaskState::Running);
         engine.cpus[0].clocks = Clocks::all(Time::from_nanos(1_000_000_000));
-        engine.sched.set_clocks(cpu0, engine.cpus[0].clocks);
+        engine.sched.set_clocks(CPU0, engine.cpus[0].clocks);
         engine.begun = true;
-        let taken = Some((tasks[1], cpu0));
-        let ask =
-            Ask { cpu: cpu1, newly: true, idle: false, jiffies: None, taken, before: None, pushed: None, until: 9 };
-        assert_eq!(engine.pull_at_start(&ask, &[], tasks[1], cpu0), taken);
+        (engine, tasks)
+    }
+
+    /// CPU 1 is about to idle, and takes that task.
+    fn ask(taken: Option<(TaskId, CpuId)>) -> Ask {
+        Ask { cpu: CPU1, newly: true, idle: false, jiffies: None, taken, before: None, pushed: None, until: 9 }
+    }
+
+    /// A CPU reads the others' queues before it takes a task, without their locks. Where our rules take one task in the state at which it
+    /// began to look and another one in the state at which it took, the recording does not say which state it read, and the pull is not
+    /// compared.
+    #[test]
+    fn a_pull_is_not_compared_where_its_task_changed_meanwhile() {
+        let settings = settings();
+        let (mut engine, tasks) = two_tasks(&settings);
+        let taken = Some((tasks[1], CPU0));
+        let ask = ask(taken);
+        assert_eq!(engine.pull_at_start(&ask, &[], tasks[1], CPU0), taken);
         for (before, [compared, equal, open]) in [(Some(taken), [1, 1, 0]), (Some(None), [1, 1, 1])] {
             engine.ask(Ask { before, ..ask });
             let score = engine.report.decisions.newidle;
             assert_eq!([score.compared, score.equal, score.unverifiable], [compared, equal, open], "{before:?}");
         }
+    }
+
+    /// After many attempts in vain a CPU that is about to idle has the running task pushed by our rules. The kernel did not, so that no stopper
+    /// waits on the busy CPU, for which its task would be put back.
+    #[test]
+    fn a_push_that_only_our_rules_want_does_not_wait() {
+        let settings = settings();
+        let (mut engine, _) = two_tasks(&settings);
+        let (_, domains) = engine.sched.balancing_of(CPU1);
+        engine.sched.assume_domain(CPU1, 0, DomainPast { failed: 99, ..domains[0] });
+        let nothing = ask(None);
+        let mut left_alone = engine.sched.clone();
+        look_for_work(&mut left_alone, &nothing);
+        assert_eq!(left_alone.take_push(CPU0), Some(CPU1));
+        engine.ask(nothing);
+        assert_eq!(engine.sched.take_push(CPU0), None);
     }
 }

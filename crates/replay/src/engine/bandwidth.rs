@@ -57,7 +57,11 @@ impl<'a> Engine<'a> {
         self.sched.decider.expect_nothing();
         if self.limits(first.pid, group) {
             self.sched.set_bandwidth_of_queue(group, cpu);
+            self.limited(group, cpu);
         } else {
+            if let Some(kernels) = first.signed("rr").filter(|_| self.compares()) {
+                self.compare_budget(cpu, self.sched.queue(queue).runtime_remaining, kernels);
+            }
             self.sched.let_go(vec![queue]);
         }
         self.compare_after(cpu, step);

@@ -80,10 +80,11 @@ impl<'a> Engine<'a> {
                         seen.entities.insert(se.0);
                     }
                 }
-                What::Account => {
+                What::Account | What::Throttle => {
                     let queue = record.number("cfs").and_then(|address| self.groups.queue(address));
-                    if let (Some(queue), Some(kernels)) = (queue, record.signed("rr"))
+                    if let Some(queue) = queue
                         && seen.queues.insert(queue.0)
+                        && let Some(kernels) = self.left_before(queue, step)
                     {
                         self.compare_budget(cpu, self.sched.queue(queue).runtime_remaining, kernels);
                     }
@@ -237,7 +238,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn compare_budget(&mut self, cpu: CpuId, ours: i64, kernels: i64) {
+    pub(super) fn compare_budget(&mut self, cpu: CpuId, ours: i64, kernels: i64) {
         let equal = self.report.state.budgets.add(ours as u64, kernels as u64);
         self.expect_equal(cpu, "budget", equal, ours, kernels);
     }

@@ -4,26 +4,28 @@ use std::collections::BTreeMap;
 
 use schedlab_model::{CpuId, Time};
 use schedlab_sched::{CfsRqId, EntityId, GroupId};
-use schedlab_trace::{Context, Pid, Record, RecordKind, RecordState};
+use schedlab_trace::{Pid, Record};
 
-use super::Engine;
 use super::start::has;
+use super::{Engine, limits};
 use crate::read::section::{Entry, What};
 
 /// Which of our groups, queues and entities are which of the recording's.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     /// Groups by the inode of their cgroup, by the path of it, and by the kernel's address.
-    by_cgroup: BTreeMap<u64, GroupId>,
+    pub(super) by_cgroup: BTreeMap<u64, GroupId>,
     by_path: BTreeMap<String, GroupId>,
     pub(super) by_address: BTreeMap<u64, GroupId>,
     /// Queues and entities by the kernel's addresses, as far as the recording paired them with tasks.
     pub(super) queues: BTreeMap<u64, CfsRqId>,
     pub(super) entities: BTreeMap<u64, EntityId>,
     /// The task that set a group's limit and has not come to its queue yet.
-    limiting: Option<(Pid, GroupId)>,
-    /// Whether that task was preempted before it came to the queues, each of which it locks by itself.
-    limits_later: bool,
+    pub(super) limiting: Option<(Pid, GroupId)>,
+    /// The queues to which it has not come, on several CPUs.
+    pub(super) awaiting: Vec<limits::Awaiting>,
+    /// Whether each charge to a quota is recorded.
+    pub(super) shows_charges: bool,
     /// The task that set a group's weight and has not come to its queues yet.
     weighing: Option<(Pid, GroupId)>,
 }
@@ -176,63 +178,4 @@ impl<'a> Engine<'a> {
         self.sched.set_shares_of_queue(group, cpu);
         self.compare_after(cpu, step);
     }
-
-    /// `tg_set_cfs_bandwidth` from where it refills the pool on. Queues that were throttled are let go one by one.
-    pub(super) fn set_quota_beside_others(&mut self, cpu: CpuId, step: &[Entry<'a>]) {
-        let Some(record) = step.first().map(|entry| entry.record) else { return };
-        let number = |key: &str| record.number(key).unwrap_or(0);
-        let Some(group) = self.groups.by_cgroup.get(&number("cg")).copied() else { return };
-        let quota = Some(number("quota")).filter(|quota| *quota < u64::MAX >> 1).map(Time::from_nanos);
-        let (period, burst) = (Time::from_nanos(number("period")), Time::from_nanos(number("burst")));
-        if self.sched.set_bandwidth_pool(group, quota, period, burst).is_err() {
-            self.lose_track(cpu, "a group's bandwidth cannot be set");
-        }
-        self.groups.limiting = Some((record.pid, group));
-        let later = limiting(record.pid, self.ahead);
-        // An interrupt came as the pool's lock was let go, and the task was preempted: no queue was locked yet.
-        let interrupted = later.first().is_some_and(|next| next.record.flags.context != Context::Task);
-        let preempted = later.last().is_some_and(|last| match &last.record.kind {
-            RecordKind::Switch { previous, state, .. } => previous.pid == record.pid && *state == RecordState::Running,
-            _ => false,
-        });
-        self.groups.limits_later = interrupted && preempted;
-        if !self.groups.limits_later {
-            self.limit_queues(group, later);
-        }
-    }
-
-    /// Limits the queues that are not throttled, and are not shown to be as they are limited: another CPU may just throttle one.
-    fn limit_queues(&mut self, group: GroupId, later: &[Entry<'a>]) {
-        let shown = later.iter().filter(|entry| entry.what == What::Unthrottle);
-        let addresses = shown.filter_map(|entry| entry.record.number("cfs"));
-        let let_go: Vec<CfsRqId> = addresses.filter_map(|address| self.groups.queue(address)).collect();
-        for cpu in (0..self.cpus.len() as u32).map(CpuId) {
-            let (queue, _) = self.sched.ids_of_group(group, cpu);
-            if !self.sched.queue(queue).throttled && !let_go.contains(&queue) {
-                self.sched.set_bandwidth_of_queue(group, cpu);
-            }
-        }
-    }
-
-    /// A task that was preempted as it set a group's bandwidth runs again.
-    pub(super) fn limit_on(&mut self, pid: Pid) {
-        if let Some((_, group)) = self.groups.limiting.filter(|(by, _)| *by == pid)
-            && std::mem::take(&mut self.groups.limits_later)
-        {
-            self.limit_queues(group, &[]);
-        }
-    }
-}
-
-/// What shows how `tg_set_cfs_bandwidth` goes on after it refilled the pool: up to what the task does next, or to its preemption.
-fn limiting<'a, 'b>(pid: Pid, ahead: &'b [Entry<'a>]) -> &'b [Entry<'a>] {
-    let ends = |entry: &Entry<'_>| {
-        let own = entry.record.pid == pid && entry.record.flags.context == Context::Task;
-        let load = matches!(&*entry.record.event, "k_lase" | "k_lacfs");
-        let within = entry.what.is_within() || load || matches!(entry.what, What::Enqueue(_) | What::PickTask);
-        own && !within
-    };
-    let end = ahead.iter().position(ends).unwrap_or(ahead.len());
-    let switches = ahead.get(end).is_some_and(|entry| entry.what == What::Switch);
-    &ahead[..end + usize::from(switches)]
 }

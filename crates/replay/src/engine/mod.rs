@@ -13,6 +13,7 @@ mod bandwidth;
 mod compare;
 mod departures;
 mod groups;
+mod limits;
 mod one_cpu;
 mod schedule;
 mod several_cpus;

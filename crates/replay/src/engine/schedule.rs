@@ -105,7 +105,6 @@ impl<'a> Engine<'a> {
             self.sched.assume_work_found(cpu);
         }
         self.pick(cpu, step, state, previous, next);
-        self.limit_on(next_pid);
         if dead && let Some(task) = self.tasks.forget(left_pid) {
             self.dead.insert(left_pid, task);
         }

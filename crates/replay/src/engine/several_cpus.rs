@@ -51,6 +51,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
     if settings.reasons {
         engine.sched.decider.ask_for_reasons();
     }
+    engine.groups.shows_charges = records.iter().any(|record| &*record.event == "k_acct");
     let steps = steps_in_order(&streams);
     engine.locked = locked(&streams, &steps);
     for step in steps {
@@ -110,6 +111,7 @@ impl<'a> Engine<'a> {
             self.cpus[queue].until = (last.record.line, by);
         }
         let (cpu, own) = (self.cpu_of(step, by), CpuId(by as u32));
+        self.settle_limits(step);
         self.expect_weights(cpu, step);
         let late = self.put_off(step);
         let before = self.before_charge(step);

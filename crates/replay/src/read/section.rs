@@ -177,6 +177,16 @@ impl<'a> Entry<'a> {
         self.what.is_within() || self.is_replenished()
     }
 
+    /// Whether averages of an entity or of a queue are brought up to date.
+    pub(crate) fn is_load(&self) -> bool {
+        matches!(&*self.record.event, "k_lase" | "k_lacfs")
+    }
+
+    /// Whether it may be a part of a step of several CPUs that another record begins.
+    pub(crate) fn is_part(&self) -> bool {
+        self.what.is_within() || self.is_load()
+    }
+
     /// Whether it is a throttled task that comes back at this clock, within the step that `first` begins (6.18 on).
     pub(crate) fn is_let_go(&self, first: &Self, clock: Option<u64>) -> bool {
         self.what == What::Enqueue(Of::Fair)

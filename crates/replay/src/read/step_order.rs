@@ -4,6 +4,8 @@
 //! removed, both without that queue's lock. The CPU that holds the lock, maybe since before that, removes the load when it next updates
 //! the averages, and moves the queue's virtual time when it charges the running task.
 
+use schedlab_trace::Record;
+
 use super::steps::{Act, ROOM, Read, Step, cut, left_queue, queue_of};
 use crate::read::section::{Entry, What};
 
@@ -17,13 +19,10 @@ pub(crate) fn steps_in_order(streams: &[Vec<Entry<'_>>]) -> Vec<Step> {
     steps
 }
 
-/// A step under a queue's lock: its first line, from where to where it first charges, where it first brings the averages up to date, and
-/// its last line.
+/// A step under a CPU's lock: its first and its last line.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     first: u64,
-    charge: Option<(u64, u64)>,
-    look: Option<u64>,
     end: u64,
     step: usize,
     /// It dequeues a task, after the look.
@@ -41,8 +40,10 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
         if &*streams[by][from].record.event != "k_mig" {
             continue;
         }
-        let Some(held) = within(&mut held, left_queue(&streams[by][..from]), place) else { continue };
-        let Some(look) = held.look else { continue };
+        let cpu = left_queue(&streams[by][..from]);
+        let Some(held) = within(&mut held, cpu, place) else { continue };
+        let account = account_of(streams, cpu, streams[by][from].record);
+        let Some(look) = look_at(entries_of(streams, &steps[held.step]), account) else { continue };
         let step = &mut steps[held.step].place;
         if place < ROOM * look {
             held.least = held.least.max(place + 1);
@@ -52,9 +53,11 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
         }
     }
     for at in 0..steps.len() {
-        let Step { act: Act::LeaveTime { from, .. }, place, .. } = steps[at] else { continue };
+        let Step { act: Act::LeaveTime { from, .. }, by, from: begin, place, .. } = steps[at] else { continue };
         let Some(held) = within(&mut held, from, place) else { continue };
-        let Some((charge, charged)) = held.charge else { continue };
+        let account = account_of(streams, from, streams[by][begin].record);
+        let entries = entries_of(streams, &steps[held.step]);
+        let Some((charge, charged)) = charge_of(entries, account) else { continue };
         let step = steps[held.step].place;
         if place < ROOM * charge {
             steps[at].place = place.min(step - 1);
@@ -64,7 +67,7 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
         steps[held.step].place = step;
         steps[at].place = place.max(step + 1);
         let before = |line: u64| place < ROOM * line;
-        let read = match held.look {
+        let read = match look_at(entries, account) {
             _ if before(charged) => Read::Charging,
             Some(look) if held.takes_off && before(look) => Read::Charged,
             _ => Read::Whole,
@@ -100,16 +103,13 @@ fn order_looks(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
 fn held_steps(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<Held>> {
     let mut held: Vec<Vec<Held>> = vec![Vec::new(); streams.len()];
     for (step, found) in steps.iter().enumerate() {
-        let entries = &streams[found.by][found.from..found.to];
+        let entries = entries_of(streams, found);
         let (Some(first), Some(end)) = (entries.first(), entries.last()) else { continue };
-        let line = |at: usize| entries.get(at).unwrap_or(end).record.line;
-        let charge = entries.iter().position(charges).map(|at| (line(at), line(at + 1)));
-        let look = entries.iter().position(looks).map(line);
-        if charge.is_some() || look.is_some() {
+        if charge_of(entries, None).is_some() || look_at(entries, None).is_some() {
             let takes_off = matches!(first.what, What::Dequeue(_));
             let (first, end) = (first.record.line, end.record.line);
             let queue = queue_of(entries, found.by, streams.len());
-            held[queue].push(Held { first, charge, look, end, step, takes_off, least: 0 });
+            held[queue].push(Held { first, end, step, takes_off, least: 0 });
         }
     }
     held.iter_mut().for_each(|held| held.sort_by_key(|held| held.first));
@@ -123,10 +123,40 @@ fn within(held: &mut [Vec<Held>], queue: Option<usize>, place: u64) -> Option<&m
     Some(&mut held[begun]).filter(|held| place < ROOM * held.end)
 }
 
-/// Whether it charges the running task, so that the queue's virtual time moves (CFS: EEVDF has deadlines).
-fn charges(entry: &Entry<'_>) -> bool {
-    let number = |key: &str| entry.record.number(key);
-    entry.what == What::UpdateCurr && number("pid") != Some(0) && number("dl").is_none()
+fn entries_of<'s, 'a>(streams: &'s [Vec<Entry<'a>>], step: &Step) -> &'s [Entry<'a>] {
+    &streams[step.by][step.from..step.to]
+}
+
+/// The address of the queue whose account a task leaves on a CPU, where its averages were last brought up to date with that queue's there.
+fn account_of(streams: &[Vec<Entry<'_>>], cpu: Option<usize>, leaves: &Record) -> Option<u64> {
+    let (entries, pid) = (streams.get(cpu?)?, leaves.number("pid")?);
+    let before = entries.partition_point(|entry| entry.record.line < leaves.line);
+    let own = |entry: &Entry<'_>| &*entry.record.event == "k_lase" && entry.record.number("pid") == Some(pid);
+    let last = entries[..before].iter().rposition(own)?;
+    entries[last..before].get(1).filter(|next| looks(next)).and_then(|next| next.record.number("cfs"))
+}
+
+/// Where a step first brings a queue's averages up to date; any queue's if its address is not known.
+fn look_at(step: &[Entry<'_>], queue: Option<u64>) -> Option<u64> {
+    let found = step.iter().find(|entry| looks(entry) && is_of(entry, queue))?;
+    Some(found.record.line)
+}
+
+/// From where to where a step charges what runs on a queue, so that its virtual time moves (CFS: EEVDF has deadlines); the running task if the
+/// queue's address is not known.
+fn charge_of(step: &[Entry<'_>], queue: Option<u64>) -> Option<(u64, u64)> {
+    let charges = |entry: &Entry<'_>| {
+        let number = |key: &str| entry.record.number(key);
+        let runs = if queue.is_some() { number("cse") } else { number("pid") };
+        entry.what == What::UpdateCurr && runs != Some(0) && number("dl").is_none() && is_of(entry, queue)
+    };
+    let at = step.iter().position(charges)?;
+    let end = step.get(at + 1).unwrap_or(&step[at]);
+    Some((step[at].record.line, end.record.line))
+}
+
+fn is_of(entry: &Entry<'_>, queue: Option<u64>) -> bool {
+    queue.is_none_or(|queue| entry.record.number("cfs") == Some(queue))
 }
 
 fn looks(entry: &Entry<'_>) -> bool {
@@ -175,6 +205,30 @@ cpus=4
         let time = Act::LeaveTime { from: Some(3), read: Read::Whole };
         let expected = [(time, 2, Some(222)), (Act::Schedule, 3, Some(224)), (Act::LeaveLoad, 2, Some(222))];
         assert_eq!(steps(text), expected);
+    }
+
+    /// Of 6.18.15: CPU 0's tick brings a group's queue up to date, then 15 wakes on CPU 1, which slept on CPU 0's root queue, and then the tick comes
+    /// to that. So 15's load was gone there: what left no group's queue is looked at where its own queue is.
+    #[test]
+    fn a_load_that_leaves_is_looked_at_on_its_own_queue() {
+        let text = "\
+cpus=2
+ r-15      0d..2. 4.179044203: k_lase: pid=15 now=4189072732 cpu=0 la=38 ra=38 ua=5 se=0x80 my=0x0
+ r-15      0d..2. 4.179046000: k_lacfs: cfs=0x17c0 now=4189072732 cpu=0 la=3666 ra=930 ua=763 c=4189072732 ct=4189072732
+ n-192     0d.h1. 4.184050187: k_tick: pid=192 ct=4194092616 c=4194092616 cpu=0
+ n-192     0d.h1. 4.184062746: k_lacfs: cfs=0xd200 now=4194092616 cpu=0 la=925 ra=281 ua=271 c=4194092616 ct=4194092616
+ n-191     1dls3. 4.184119490: sched_waking: comm=r pid=15 prio=120 target_cpu=0
+ n-191     1dls3. 4.184131989: k_sel: pid=15 prev=0 wf=0x8
+ n-191     1dls3. 4.184157698: k_selr: cpu=1
+ n-191     1dls3. 4.184174333: sched_migrate_task: comm=r pid=15 prio=120 orig_cpu=0 dest_cpu=1
+ n-191     1dls3. 4.184178509: k_mig: pid=15 to=1
+ n-191     1dls3. 4.184182335: k_lablk: pid=15 now=4190166016
+ n-192     0d.h1. 4.184262274: k_lacfs: cfs=0x17c0 now=4194092616 cpu=0 la=3447 ra=933 ua=757 c=4194092616 ct=4194092616
+ n-191     1dls4. 4.184264000: k_enq: pid=15 fl=0x449 ct=4194241188 c=4194241188 cpu=1
+";
+        let acts: Vec<Act> = steps(text).into_iter().map(|(act, ..)| act).collect();
+        let left = acts.iter().position(|act| *act == Act::LeaveLoad);
+        assert!(left.is_some() && left < acts.iter().position(|act| *act == Act::Tick), "{acts:?}");
     }
 
     /// Of 6.12.117: CPU 1 was scheduling all through the end of a look at averages. What it brought up to date before was seen, so that the look

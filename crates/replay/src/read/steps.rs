@@ -167,7 +167,7 @@ pub(crate) fn left_queue(before: &[Entry<'_>]) -> Option<usize> {
 pub(crate) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
     // A look at nothing but the averages is at any queue's.
     let looks =
-        step.first().filter(|entry| &*entry.record.event == "k_lacfs" || is_load(entry) && entry.pid() == Some(0));
+        step.first().filter(|entry| &*entry.record.event == "k_lacfs" || entry.is_load() && entry.pid() == Some(0));
     let named = looks.and_then(|entry| entry.record.number("cpu"));
     let named = named.or_else(|| {
         step.iter().find_map(|entry| match entry.what {
@@ -281,7 +281,7 @@ fn looks(entries: &[Entry<'_>], roots: &BTreeSet<u64>) -> (Act, usize, usize) {
     let length = entries[..length].iter().position(is_root).map_or(1, |root| root + 1);
     let first = entries[0].record;
     let own = |entry: &&Entry<'_>| entry.record.pid == first.pid && entry.record.flags.context == Context::Task;
-    let makes = entries[length..].iter().filter(own).find(|entry| !is_load(entry));
+    let makes = entries[length..].iter().filter(own).find(|entry| !entry.is_load());
     match makes.map(|entry| entry.what) {
         Some(What::MakeGroup) if first.flags.context == Context::Task => (Act::Online, length, 0),
         _ => (Act::Averages, length, 0),
@@ -297,7 +297,7 @@ fn one_queue(entries: &[Entry<'_>]) -> usize {
         began = began.or(clock(entry));
         let same = clock(entry).is_none_or(|now| began.is_none_or(|at| at == now));
         let here = entry.record.number("cpu").is_none_or(|named| cpu.is_none_or(|cpu| cpu == named));
-        same && here && (entry.what.is_within() || is_load(entry))
+        same && here && entry.is_part()
     };
     1 + entries[1..].iter().take_while(|entry| belongs(entry)).count()
 }
@@ -308,13 +308,9 @@ fn migration(entries: &[Entry<'_>]) -> usize {
     1 + entries[1..].iter().take_while(leaves).count()
 }
 
-fn is_load(entry: &Entry<'_>) -> bool {
-    matches!(&*entry.record.event, "k_lase" | "k_lacfs")
-}
-
 /// Whether a record only occurs within steps that another one begins.
 fn is_within(entry: &Entry<'_>) -> bool {
-    entry.what.is_within() || is_load(entry) && &*entry.record.event != "k_lacfs"
+    entry.what.is_within() || &*entry.record.event == "k_lase"
 }
 
 /// The records from `from` on that belong to the step before: parts of steps, at the same clock.
@@ -323,7 +319,7 @@ fn run(entries: &[Entry<'_>], from: usize) -> usize {
     let began = entries[..from].iter().find_map(clock);
     let belongs = |entry: &&Entry<'_>| {
         let same = clock(entry).is_none_or(|now| began.is_none_or(|at| at == now));
-        same && entry.what != What::Unthrottle && (entry.what.is_within() || is_load(entry))
+        same && entry.what != What::Unthrottle && entry.is_part()
     };
     from + entries[from..].iter().take_while(belongs).count()
 }

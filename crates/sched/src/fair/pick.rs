@@ -82,6 +82,13 @@ impl<D: Decider> Sched<D> {
         self.entities[se.index()].begin_turn(now);
     }
 
+    /// `simple` of `pick_next_task_fair`, before 6.12: a pick that comes upon a group of the previous task which has used up its quota begins
+    /// anew without that task, so that all levels change hands.
+    pub(crate) fn hands_over_all_levels(&self, previous: TaskId) -> bool {
+        let queue = self.entities[self.tasks[previous.index()].se.index()].cfs_rq;
+        !self.rules.picks_before_put && self.throttled_hierarchy(queue)
+    }
+
     /// The end of `pick_next_task_fair`: from one fair task to another, only the levels below their common queue change hands, so
     /// that a group's slice goes on as its tasks take turns.
     pub(crate) fn put_prev_set_next_fair(&mut self, previous: TaskId, next: TaskId) {

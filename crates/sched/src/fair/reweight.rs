@@ -104,8 +104,13 @@ impl<D: Decider> Sched<D> {
         self.update_curr_cfs(cfs);
         let average = self.avg_vruntime(cfs);
         let running = self.cfs_rqs[cfs.index()].curr == Some(se);
-        let lag = scale(self.entity_lag(cfs, average, se));
-        let protected = running && self.protect_slice(se);
+        let lag = self.entity_lag(cfs, average, se);
+        let overwritten = self.rules.protects_for_time && !self.rules.protection_apart_from_lag;
+        if overwritten {
+            self.entities[se.index()].vprot = Vruntime(lag as u64);
+        }
+        let lag = scale(lag);
+        let protected = running && self.rules.reweighting_moves_protection && self.protect_slice(se);
         if !running {
             self.timeline_remove(cfs, se);
         }
@@ -124,6 +129,9 @@ impl<D: Decider> Sched<D> {
             entity.rescale(average, lag, scale, protected);
         } else {
             self.place_reweighted(cfs, se, lag, scale, protected);
+        }
+        if overwritten && !protected {
+            self.entities[se.index()].vprot = Vruntime(lag as u64);
         }
         self.cfs_rqs[cfs.index()].load.add(weight.scaled);
         if !running {
@@ -149,7 +157,7 @@ impl<D: Decider> Sched<D> {
         let average = self.avg_vruntime(root);
         let lag = scale(self.entity_lag(root, average, se));
         let running = self.cfs_rqs[root.index()].curr == Some(se);
-        let protected = running && self.protect_slice(se);
+        let protected = running && self.rules.reweighting_moves_protection && self.protect_slice(se);
         if !running {
             self.timeline_remove(root, se);
         }

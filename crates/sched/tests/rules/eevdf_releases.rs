@@ -1,8 +1,9 @@
 //! Where EEVDF's rules differ between 6.12, 6.18 and 7.2, and between points of a series (`kernel/sched/fair.c`).
 
 use schedlab_model::{Attributes, Policy, TaskId, Time};
-use schedlab_sched::{WakeKind, Weight};
+use schedlab_sched::{GroupId, Vruntime, WakeKind, Weight};
 
+use crate::groups::{group, member};
 use crate::lab::{CPU0, Lab, MS, ORIGIN, US, attributes, pinned};
 
 fn with_slice(lab: &mut Lab, policy: Policy, slice: u64) -> TaskId {
@@ -83,6 +84,67 @@ fn only_a_pick_begins_protection() {
         lab.sched.sched_setattr(running, &Attributes { slice, ..pinned(&[0]) });
         assert_eq!(lab.vruntime(running), 50_000);
         assert_eq!(lab.entity(running).vprot.since(ORIGIN), ends, "{release}");
+    }
+}
+
+/// A running group's entity that is reweighted keeps what is left of its protection in real time since 7.0: at twice the weight that is half of it in
+/// virtual time. Alone the entity stands at V, which nothing moves, and is protected for its request. On 6.18 its lag, 0, is written to where the end
+/// of its protection stands: a virtual time long past, unless virtual time is still below 0. Then, from 6.18.17 on, what that leaves is halved.
+#[test]
+fn protection_follows_a_reweighted_entity() {
+    for (release, apart, halves) in [("6.18.16", false, false), ("6.18.17", false, true), ("7.2", true, true)] {
+        let mut lab = Lab::new(release, &[("feature.DELAY_DEQUEUE", "0")]);
+        let heavier = group(&mut lab, GroupId::ROOT, 100);
+        let task = member(&mut lab, heavier);
+        lab.schedule(CPU0);
+        let (_, se) = lab.sched.ids_of_group(heavier, CPU0);
+        let se = se.expect("a group's");
+        for shares in [2048, 4096] {
+            let picked = lab.sched.entity_at(se);
+            let (ends, due) = (picked.vprot, picked.deadline);
+            assert_eq!(ends, due, "{release}");
+            lab.run(CPU0, 100 * US);
+            lab.sched.set_group_shares(heavier, shares).expect("shares in range");
+            let entity = lab.sched.entity_at(se);
+            let now = entity.vruntime;
+            assert!(ends.since(now) > 100_000, "{release}");
+            let (first, lag) = (shares == 2048, Vruntime(0));
+            assert_eq!(lag.since(now) > 0, first, "{release}");
+            let expected = match (apart, halves && first) {
+                (true, _) => now.plus(ends.since(now) as u64 / 2),
+                (false, true) => now.plus(lag.since(now) as u64 / 2),
+                (false, false) => lag,
+            };
+            assert_eq!(entity.vprot, expected, "{release}, {shares}");
+            // Beyond 0 another task runs for a moment, after which it is picked anew.
+            lab.run(CPU0, 5 * MS);
+            let urgent = lab.spawn(Policy::Other, -20);
+            assert_eq!(lab.schedule(CPU0), urgent, "{release}");
+            lab.advance(100 * US);
+            assert_eq!(lab.sleep(CPU0), task, "{release}");
+        }
+    }
+}
+
+/// A task that left its fair queue for another class 1 ms into a first request of 2.5 ms keeps a relative deadline of 1.5 ms. A child that is set
+/// back to a fair task took that over until 6.12.91 and 6.18.33; since then it is due after half a request, as other new tasks are.
+#[test]
+fn a_child_took_over_its_parents_relative_deadline() {
+    for (release, takes_over) in
+        [("6.12.90", true), ("6.12.91", false), ("6.18.32", true), ("6.18.33", false), ("7.2", false), ("7.3", false)]
+    {
+        let mut lab = Lab::new(release, &[]);
+        let parent = with_slice(&mut lab, Policy::Other, 5 * MS);
+        lab.schedule(CPU0);
+        lab.run(CPU0, MS);
+        lab.sched.sched_setattr(parent, &attributes(Policy::Fifo(1), 0));
+        let child = lab.sched.sched_fork_reset(parent, &attributes(Policy::Other, 0));
+        lab.sync(CPU0);
+        lab.sched.wake_up_new_task(child, CPU0);
+        let entity = lab.entity(child);
+        let half = entity.slice as i64 / 2;
+        assert_ne!(half, 1_500_000, "{release}");
+        assert_eq!(entity.deadline.since(entity.vruntime), if takes_over { 1_500_000 } else { half }, "{release}");
     }
 }
 
