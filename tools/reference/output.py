@@ -131,8 +131,11 @@ OUTPUTS = (
             "tune schbench:duration=100ms --costs reference --kernel 6.12 --cpus 2 --by random "
             "--knobs base_slice=1ms..10ms --executions 4 --metric p99 --metric throughput "
             "--keep cpu<=+50%",
+            "tune hackbench:groups=1,fds=2,loops=2 --on host --policy other,batch --by random "
+            "--executions 3 --blocks 12",
         ),
         (
+            ".screened.kept[]",
             ".best",
             ".runner_up",
             ".moved",
@@ -142,6 +145,7 @@ OUTPUTS = (
             ".verified.setting",
             *(f".verified.{one}" for one in _EXPERIMENT_MAPS),
         ),
+        opaque=(".race.winner",),  # certified or not, by chance
     ),
     Output(
         "replay",

@@ -9,7 +9,14 @@ import typer
 
 from schedlab import tuning
 from schedlab.boundary.errors import InputError
-from schedlab.cli import aim_options, comparison, options, setting_file, tune_outcome
+from schedlab.cli import (
+    aim_options,
+    comparison,
+    options,
+    setting_file,
+    tune_outcome,
+    tune_screening,
+)
 from schedlab.cli.tune_outcome import Verified
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
@@ -19,6 +26,7 @@ from schedlab.report.words import merit
 from schedlab.store import Store
 from schedlab.targets.target import Simulated, Target, label
 from schedlab.targets.workers import opened
+from schedlab.tuning import racing
 from schedlab.tuning.result import summary
 from schedlab.tuning.searches import DRAWS_NOTHING
 
@@ -128,6 +136,15 @@ def command(
             "meets fresh seeds first; without this a real one is compared where it was found.",
         ),
     ] = None,
+    screen: Annotated[
+        bool | None,
+        typer.Option(
+            "--screen/--no-screen",
+            help="Of a real place: search in simulation with its kernel's rules, and race what "
+            "simulation cannot separate from the best. The default wherever that can be simulated.",
+            show_default=False,
+        ),
+    ] = None,
     executions: Annotated[
         int | None,
         typer.Option("--executions", metavar="N", min=2, help="Settings that each search tries."),
@@ -167,7 +184,8 @@ def command(
             metavar="N",
             min=2,
             help="Pairs of winner and default at the most: "
-            f"{comparison.BUDGET} for real, {tuning.SIMULATED_BLOCKS} fresh seeds simulated.",
+            f"{comparison.BUDGET} for real, {tuning.SIMULATED_BLOCKS} fresh seeds simulated, "
+            f"{racing.BUDGET} in each heat of a race.",
             show_default=False,
         ),
     ] = None,
@@ -206,10 +224,7 @@ def command(
         keep=keep or (),
     )
     what, several = asked.subjects, len(asked.aims.aims) > 1
-    if points is not None and not several:
-        raise InputError("--points means nothing with one aim, which has no front: leave it out")
-    if by is not None and by.value in DRAWS_NOTHING and seeds > 1:
-        raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
+    _check_search(by, points, seeds, several=several)
     _check_real(target, on, seeds=seeds, workers=workers)
     file = setting_file.wanted(exported)
     where = _verified_on(verify, target)
@@ -225,10 +240,12 @@ def command(
         slices=time_slice if time_slice and ".." in time_slice else _names(time_slice),
         scale=scale.value,
     )
-    for place in where:
-        # Refuse before the search what could not be verified after it.
-        for corner in (searched.space.low, searched.space.high):
-            searched.setting(corner).check(place)
+    _check_places(searched, where)
+    simulated, why = tune_screening.wanted(
+        screen, target, where, what, searched, aims=len(asked.aims.aims)
+    )
+    if simulated is not None:
+        where = [place for place in where if place is not target]
     protocols = [_protocol(place, blocks, band) for place in where]
     seconds, words = options.seconds(timeout, "timeout"), options.words()
     with (
@@ -241,7 +258,7 @@ def command(
                 found = tuning.tune_subjects(
                     what,
                     searched,
-                    target,
+                    target if simulated is None else simulated,
                     by=None if by is None else by.value,
                     metrics=asked.metrics,
                     keep=asked.keep,
@@ -262,7 +279,24 @@ def command(
                     ),
                 )
 
-            settings = tuning.candidates(found, points or tuning.POINTS, band=band)
+            raced = tune_screening.raced(
+                found,
+                simulated,
+                why,
+                asked,
+                target,
+                kept,
+                budget=racing.BUDGET if blocks is None else blocks,
+                band=band,
+                timeout=seconds,
+                command=words,
+                afresh=afresh,
+            )
+            settings = (
+                tuning.candidates(found, points or tuning.POINTS, band=band)
+                if simulated is None
+                else raced.settings
+            )
 
             def compared(place: Target, protocol: Protocol) -> campaign.Result:
                 with running(f"comparing on {place.name}") as tell_blocks:
@@ -281,9 +315,9 @@ def command(
                         progress=comparison.telling_progress(tell_blocks),
                     )
 
-            results = tuple(map(compared, where, protocols)) if settings else ()
+            results = (*raced.heat, *(map(compared, where, protocols) if settings else ()))
             outcome = Verified(found, tuple(settings), results)
-            kept.finish(found.id, "done", {**summary(found), **outcome.as_data()})
+            kept.finish(found.id, "done", {**summary(found), **outcome.as_data(), **raced.data})
             conditions = tune_outcome.conditions(found, outcome, kept) if file is not None else []
         except tuning.Stopped as stop:
             note(f"{stop.done} runs are kept in {kept.path}: the same command continues from there")
@@ -291,19 +325,43 @@ def command(
         except campaign.Interrupted:
             note(f"all runs are kept in {kept.path}: the same command continues from there")
             raise
-    if json:
-        emit_json(tune_outcome.plain(found, outcome))
-    else:
-        describe_tuning(found, bool(outcome.results))
-        for result in outcome.results:
-            say()
-            comparison.tell_result(result, json=False)
-        for sentence in [*outcome.sentences(), *outcome.conclusion()]:
-            say(sentence)
+    _tell(found, outcome, raced, json=json)
     if file is not None:
         tune_outcome.write(
             file, target, what, outcome, uncertified=uncertified, conditions=conditions
         )
+
+
+def _tell(
+    found: tuning.Tuning, outcome: Verified, raced: tune_screening.Told, *, json: bool
+) -> None:
+    """Print what it came to."""
+    if json:
+        emit_json({**tune_outcome.plain(found, outcome), **raced.data})
+        return
+    describe_tuning(found, bool(outcome.results))
+    for sentence in raced.sentences:
+        say(sentence)
+    for result in outcome.results:
+        say()
+        comparison.tell_result(result, json=False)
+    for sentence in [*outcome.sentences(), *outcome.conclusion()]:
+        say(sentence)
+
+
+def _check_search(by: By | None, points: int | None, seeds: int, *, several: bool) -> None:
+    """Refuse what a search or a single aim has no use for."""
+    if points is not None and not several:
+        raise InputError("--points means nothing with one aim, which has no front: leave it out")
+    if by is not None and by.value in DRAWS_NOTHING and seeds > 1:
+        raise InputError(f"--seeds means nothing with --by {by.value}, which draws nothing")
+
+
+def _check_places(searched: tuning.Parameters, where: Sequence[Target]) -> None:
+    """Refuse before the search what could not be verified after it."""
+    for place in where:
+        for corner in (searched.space.low, searched.space.high):
+            searched.setting(corner).check(place)
 
 
 def _check_real(target: Target, on: str, *, seeds: int, workers: str | None) -> None:

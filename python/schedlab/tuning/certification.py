@@ -80,6 +80,7 @@ def certify(
     protocol: Protocol | None = None,
     seed: int = 1,
     timeout: float = 60.0,
+    check: bool = True,
     command: Sequence[str] = (),
     afresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -100,6 +101,7 @@ def certify(
         seed: of orders and of the first simulation, each block having the next: one beyond those
             that were searched with (`Tuning.fresh_seed`). All settings of a block have the same.
         timeout: seconds a run may take.
+        check: whether the present setting on a real place is first compared with itself.
         command: the words that asked for it.
         afresh: run everything again, whatever is stored.
         progress: told after each run.
@@ -125,6 +127,7 @@ def certify(
                 protocol=protocol,
                 seed=seed,
                 timeout=timeout,
+                check=check,
                 progress=progress,
             )
     compared = [settings] if isinstance(settings, Setting) else list(settings)
@@ -137,6 +140,7 @@ def certify(
         protocol=protocol or (Protocol() if target.real else Protocol.within(SIMULATED_BLOCKS)),
         seed=seed,
         timeout=timeout,
+        check=check,
     )
     return campaign.run(plan, store, command=command, afresh=afresh, progress=progress)
 

@@ -124,6 +124,21 @@ class Batched:
             self.looks.put(one, (costs - self._default).mean(axis=0))
         return [self.looks.row(one) for one in settings]
 
+    def worths(self, setting: Setting) -> FloatArray:
+        """Return the logarithm of a setting's worth in each repeat; infinite if it breaks a floor.
+
+        Raises:
+            RunError: it comes to no end.
+        """
+        aims = self.looks.aims
+        if not _allowed(setting, self._runs):
+            return np.full(self._repeats, math.inf)
+        logs = self._default if setting == DEFAULT else self._costs([setting])[0]
+        logs = logs - self._default
+        if not aims.kept(logs.mean(axis=0)):
+            return np.full(self._repeats, math.inf)
+        return np.array([fmean(aims.means(row)) for row in logs])
+
     @property
     def incumbent(self) -> Setting:
         """The best setting so far; the default wins ties."""

@@ -35,9 +35,8 @@ from schedlab.experiment.group_sequential import Pairs, Protocol, judge_all
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
 from schedlab.model import parse_time
-from schedlab.tuning.objective import DEFAULT
 from schedlab.tuning.parameters import Options, Parameters, Range
-from schedlab.tuning.result import Tuning
+from schedlab.tuning.result import Tuning, ranking
 
 __all__ = ["RacingPruner", "enqueue", "ranking", "setting", "space"]
 
@@ -168,20 +167,6 @@ def setting(parameters: Parameters, suggested: Mapping[str, Any]) -> Setting:
         value = suggested[one.name]
         found[one.name] = one.rounded(value) if isinstance(one, Range) else str(value)
     return parameters.complete(found)
-
-
-def ranking(found: Tuning) -> list[tuple[Setting, float]]:
-    """Return the settings that a tuning tried, each with its worth, the best first.
-
-    What could not be run or breaks a floor is left out, and so is the default.
-    """
-    worths: dict[Setting, float] = {}
-    for history in found.histories:
-        for position, worth in zip(history.positions, history.values.tolist(), strict=True):
-            if np.isfinite(worth):
-                worths.setdefault(found.parameters.setting(position), worth)
-    worths.pop(DEFAULT, None)
-    return sorted(worths.items(), key=lambda pair: pair[1])
 
 
 def enqueue(study: Study, found: Tuning, count: int = 10) -> list[Setting]:

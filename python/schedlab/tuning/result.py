@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from schedlab.boundary import notebook
 from schedlab.boundary.errors import InputError
 from schedlab.experiment import stats
@@ -232,6 +234,20 @@ class Tuning:
             .properties(title=f"{self.by}: best {self.best}", width=620, height=300)
         )
         return chart
+
+
+def ranking(found: Tuning) -> list[tuple[Setting, float]]:
+    """Return the settings that a tuning tried, each with its worth, the best first.
+
+    What could not be run or breaks a floor is left out, and so is the default.
+    """
+    worths: dict[Setting, float] = {}
+    for history in found.histories:
+        for position, worth in zip(history.positions, history.values.tolist(), strict=True):
+            if np.isfinite(worth):
+                worths.setdefault(found.parameters.setting(position), worth)
+    worths.pop(Setting({}), None)
+    return sorted(worths.items(), key=lambda pair: pair[1])
 
 
 def _plain(text: str) -> float | str:
