@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -20,3 +22,15 @@ def test_each_mutation_has_its_place_in_the_code() -> None:
             sources = [*(crate / "src").rglob("*.rs")]
         name = f"fn {test.rpartition('::')[2]}("
         assert any(name in source.read_text() for source in sources), mutation["rule"]
+
+
+def test_an_unknown_option_or_word_is_refused() -> None:
+    """A mistyped option is no word of a row, and a word of no row leaves nothing to run."""
+    for argument, said in [
+        ("--tabel", "unrecognized arguments: --tabel"),
+        ("no-such-rule", "contains no-such-rule"),
+    ]:
+        command = [sys.executable, str(ROOT / "scripts" / "mutations"), argument]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert said in done.stderr

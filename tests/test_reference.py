@@ -8,7 +8,8 @@ import pytest
 
 from pictures.__main__ import PICTURES
 from reference.__main__ import PAGES, main
-from reference.output import OUTPUTS, Output, apart, lacking, printed
+from reference.commands import OUTPUTS, Output
+from reference.output import apart, lacking, printed
 from reference.schema import mistakes
 
 ROOT = Path(__file__).parents[1]

@@ -11,6 +11,7 @@ from tests import needs
 from schedlab.boundary.errors import RunError
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.plan import plan_experiment
 from schedlab.experiment.sequential_experiment import Question, UnanswerableError, Values, settle
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
@@ -58,7 +59,7 @@ class Failing:
 
 
 def _compare(one: Failing, file: Path) -> campaign.Result:
-    plan = campaign.plan(
+    plan = plan_experiment(
         "compare", [("it", one)], [DEFAULT, BATCH], [Place()], protocol=Protocol(), check=False
     )
     with Store(file) as store:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fidelity import causes
 from reference import api, cli, output, tables
+from reference.commands import OUTPUTS
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs" / "reference"
@@ -34,7 +35,7 @@ def texts(arguments: argparse.Namespace) -> Iterator[tuple[Path, str]]:
     """
     yield from ((path, page()) for path, page in PAGES.items())
     named = arguments.schemas
-    for one in output.OUTPUTS:
+    for one in OUTPUTS:
         if arguments.pages or (named and one.name not in named):
             continue
         if (why := output.lacking(one)) is not None:
@@ -49,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
     Args:
         words: the command's; those of the process otherwise.
     """
-    names = [one.name for one in output.OUTPUTS]
+    names = [one.name for one in OUTPUTS]
     parser = argparse.ArgumentParser(prog="scripts/reference", description=__doc__)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if one is stale"

@@ -11,6 +11,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.cli import comparison, options
 from schedlab.experiment import campaign, settings
 from schedlab.experiment.execution import Cell
+from schedlab.experiment.plan import Plan, chosen
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
 from schedlab.programs.command import Command
@@ -123,13 +124,13 @@ def _revisions(
     ((name, command),) = comparison.subjects((), asked.run, asked.patterns, asked.simulation())
     assert isinstance(command, Command)
     (target,) = comparison.targets(asked.on, asked.simulation())
-    metrics, group = campaign.chosen(command, asked.metric_names), f"{name} on {target.name}"
+    metrics, group = chosen(command, asked.metric_names), f"{name} on {target.name}"
     try:
         first = tuple(shlex.split(build or ""))
     except ValueError as error:
         raise InputError(f"--build: {error}") from None
     with revisions(reference, command, first) as arms:
-        plan = campaign.Plan(
+        plan = Plan(
             "compare",
             tuple(Cell(group, arm, Setting({}), target, arm.label) for arm in arms),
             {group: metrics},

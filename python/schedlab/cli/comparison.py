@@ -15,6 +15,7 @@ from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli import options
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import LOOKS, Protocol
+from schedlab.experiment.plan import Kind, Plan, plan_experiment
 from schedlab.experiment.sequential_experiment import Progress
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Described, Subject
@@ -345,7 +346,7 @@ def takes_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def carry_out(
-    kind: campaign.Kind,
+    kind: Kind,
     workloads: Sequence[str] | None,
     settings: list[Setting],
     asked: Options,
@@ -359,7 +360,7 @@ def carry_out(
     simulation = asked.simulation()
     what = subjects(workloads, asked.run, asked.patterns, simulation)
     where = targets(asked.on, simulation)
-    plan = campaign.plan(
+    plan = plan_experiment(
         kind,
         what,
         settings,
@@ -374,7 +375,7 @@ def carry_out(
 
 
 def run_plan(
-    plan: campaign.Plan, where: Sequence[Target], asked: Options, words: Sequence[str]
+    plan: Plan, where: Sequence[Target], asked: Options, words: Sequence[str]
 ) -> campaign.Result:
     """Run a plan and tell what it came to.
 

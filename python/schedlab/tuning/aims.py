@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from schedlab.boundary.errors import InputError
-from schedlab.experiment.campaign import Asked, first_decides
+from schedlab.experiment.plan import Asked, first_decides
 from schedlab.experiment.subjects import Metric, Subject, default_metrics
 from schedlab.search.space import FloatArray
 

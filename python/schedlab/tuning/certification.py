@@ -10,6 +10,7 @@ from typing import Any
 
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.plan import plan_experiment
 from schedlab.experiment.sequential_experiment import Answer, LimitedQuestion, Progress
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.stats import Verdict
@@ -131,7 +132,7 @@ def certify(
                 progress=progress,
             )
     compared = [settings] if isinstance(settings, Setting) else list(settings)
-    plan = campaign.plan(
+    plan = plan_experiment(
         "compare",
         subjects,
         [DEFAULT, *compared],

@@ -13,8 +13,9 @@ from typing import Any
 
 from schedlab.boundary.errors import InputError
 from schedlab.experiment import campaign
-from schedlab.experiment.campaign import Asked, Result
+from schedlab.experiment.campaign import Result
 from schedlab.experiment.group_sequential import Protocol
+from schedlab.experiment.plan import Asked, Plan, plan_experiment
 from schedlab.experiment.sequential_experiment import Answer, Progress
 from schedlab.experiment.settings import Setting, axes
 from schedlab.experiment.subjects import Metric
@@ -239,7 +240,7 @@ def _planned(
     boots: int,
     blocks: int | None,
     timeout: float | None,
-) -> campaign.Plan:
+) -> Plan:
     grid = loads(of.workloads, load)
     subjects = dict(pair for one in grid for pair in one.subjects.values())
     asked = _asked(of, grid)
@@ -265,7 +266,7 @@ def _planned(
             ],
         }
     }
-    made = campaign.plan(
+    made = plan_experiment(
         "verify",
         list(subjects.items()),
         [DEFAULT, of.setting],
@@ -311,7 +312,7 @@ def _asked(of: Certified, grid: Sequence[Load]) -> dict[str, tuple[Asked, ...]]:
     return {name: tuple(asked.values()) for name, asked in found.items()}
 
 
-def _seed(of: Certified, plan: campaign.Plan, store: Store) -> int:
+def _seed(of: Certified, plan: Plan, store: Store) -> int:
     """Return the seed of a session: that of the same one if it did not end, else a fresh one."""
     earlier = [one for one in store.experiments() if one.kind == "verify" and _is_about(one, of)]
     for one in earlier:

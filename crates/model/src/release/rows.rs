@@ -432,6 +432,10 @@ rows! {
     /// Newidle balancing compares the expected idle time with what balancing costs, not with the cost of a migration.
     newidle_by_balance_cost: Flag, since (5, 16),
         commit "c5b0a7eefc70" "sched/fair: Remove sysctl_sched_migration_cost condition";
+    /// A CPU that goes idle brings the idle CPUs' load up to date from its idle task (`nohz_run_idle_balance`), and counts as one of them; before,
+    /// it did so ahead of the switch, and not where the task that leaves was marked for rescheduling.
+    nohz_run_idle_balance: Flag, since (5, 13), backports [(5, 10, 231)],
+        commit "c6f886546cb8" "sched/fair: Trigger the update of blocked load on newly idle cpu";
     /// A CPU that goes idle has the idle CPUs' next balancing brought forward.
     nohz_updates_next_balance: Flag, since (5, 16),
         commit "7fd7a9e0caba" "sched/fair: Trigger nohz.next_balance updates when a CPU goes NOHZ-idle";

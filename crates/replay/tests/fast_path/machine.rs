@@ -25,6 +25,8 @@ pub enum Op {
     /// One of those that run goes to sleep so many nanoseconds after a task woke on its CPU: by then it may be marked for rescheduling, and
     /// be a buddy (LAST_BUDDY).
     WakeAndSleep(Index, u64),
+    /// One of those that run goes to sleep, and then so does each that runs after it on its CPU, so many nanoseconds later each time.
+    SleepInTurn(Index, Vec<u64>),
     /// Time passes.
     Nothing,
 }
@@ -254,9 +256,19 @@ impl Run {
         match op {
             Op::Nothing => {}
             Op::Sleep(which) => {
-                let busy: Vec<CpuId> = self.sched.cpus().filter(|cpu| self.sched.curr(*cpu) != TaskId::IDLE).collect();
-                if !busy.is_empty() {
-                    self.schedule(*which.get(&busy), TaskState::Interruptible);
+                if let Some(cpu) = self.one_of_busy(which) {
+                    self.schedule(cpu, TaskState::Interruptible);
+                }
+            }
+            Op::SleepInTurn(which, pauses) => {
+                let Some(cpu) = self.one_of_busy(which) else { return };
+                for pause in pauses {
+                    if self.sched.curr(cpu) == TaskId::IDLE {
+                        break;
+                    }
+                    self.schedule(cpu, TaskState::Interruptible);
+                    self.settle();
+                    self.advance(Time::from_nanos(*pause));
                 }
             }
             Op::Wake(which) => {
@@ -272,6 +284,11 @@ impl Run {
             }
         }
         self.settle();
+    }
+
+    fn one_of_busy(&self, which: &Index) -> Option<CpuId> {
+        let busy: Vec<CpuId> = self.sched.cpus().filter(|cpu| self.sched.curr(*cpu) != TaskId::IDLE).collect();
+        (!busy.is_empty()).then(|| *which.get(&busy))
     }
 
     /// Time goes on before a CPU that is marked for rescheduling schedules, unless there is a tick or a timer in between.

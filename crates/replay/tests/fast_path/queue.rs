@@ -60,6 +60,17 @@ impl Queue {
         self.members.iter().filter(|member| member.entity.on_rq && !member.runs).count()
     }
 
+    /// The same queue whose tasks have asked for these slices, in nanoseconds, in turn; none keeps the recorded one.
+    pub fn with_slices(&self, slices: &[Option<u64>]) -> Self {
+        let mut queue = self.clone();
+        for (member, slice) in queue.members.iter_mut().zip(slices.iter().cycle()) {
+            if let Some(slice) = slice {
+                (member.entity.slice, member.entity.custom_slice) = (*slice, true);
+            }
+        }
+        queue
+    }
+
     fn of(machine: &Sched<Ours>, cpu: CpuId) -> Option<Self> {
         let queue = machine.cfs_rq(cpu);
         let plain = |task: &TaskId| {

@@ -183,10 +183,10 @@ impl<D: Decider> Sched<D> {
         let mut idle_cpus = std::mem::take(&mut self.balance.scanned);
         idle_cpus.copy_from(&self.balance.nohz.idle_cpus);
         for cpu in idle_cpus.iter_wrap(this.index() + 1).map(|cpu| CpuId(cpu as u32)) {
-            if !self.idle_cpu(cpu) {
+            if !self.idle_for_nohz(this, cpu) {
                 continue;
             }
-            if !self.idle_cpu(this) && self.rqs[this.index()].need_resched {
+            if !self.idle_for_nohz(this, this) && self.rqs[this.index()].need_resched {
                 // It has work of its own.
                 has_blocked |= kick.stats;
                 self.balance.nohz.needs_update |= kick.next;
@@ -219,6 +219,13 @@ impl<D: Decider> Sched<D> {
             }
         }
         nohz.has_blocked |= has_blocked;
+    }
+
+    /// Whether `cpu` idles (`idle_cpu`) as `this` CPU does `_nohz_idle_balance`. Since c6f886546cb8 (5.13) only idle tasks do: where the CPU is about
+    /// to idle its idle task runs already ([`RuleSet::nohz_run_idle_balance`](schedlab_model::RuleSet)).
+    fn idle_for_nohz(&self, this: CpuId, cpu: CpuId) -> bool {
+        let runs_idle_task = cpu == this && self.rules.nohz_run_idle_balance;
+        if runs_idle_task { self.rqs[cpu.index()].nr_running == 0 } else { self.idle_cpu(cpu) }
     }
 
     /// `update_nohz_stats`: the load of an idle CPU decays. Whether there is any left.
@@ -279,5 +286,80 @@ impl<D: Decider> Sched<D> {
     #[inline(never)]
     pub(crate) fn update_blocked_of_idle(&mut self, cpu: CpuId) {
         self.nohz_idle_balance(cpu, Kick { stats: true, ..Kick::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::{Attributes, Scheduler, TaskState, Time};
+
+    use super::*;
+    use crate::decider::Ours;
+    use crate::runqueue::Clocks;
+
+    const CPU0: CpuId = CpuId(0);
+    const CPU1: CpuId = CpuId(1);
+
+    /// Two CPUs with a task each that woke at 1 s. CPU 1's sleeps after 20 ms, CPU 0's goes on.
+    fn machine(release: &str) -> Sched<Ours> {
+        let rules = Rules::new(&Scheduler::new(release.parse().unwrap()), 2).unwrap();
+        let mut sched = Sched::new(rules, 2, Ours::default());
+        sched.set_topology(&"smt=1".parse().unwrap(), 0, 1);
+        at(&mut sched, 1_000);
+        for cpu in [CPU0, CPU1] {
+            let task = sched.new_task(&Attributes::default());
+            sched.wake_up_new_task(task, cpu);
+            assert_eq!(sched.schedule(cpu, TaskState::Running).next, task);
+        }
+        at(&mut sched, 1_020);
+        assert_eq!(sched.schedule(CPU1, TaskState::Interruptible).next, TaskId::IDLE);
+        sched
+    }
+
+    fn at(sched: &mut Sched<Ours>, milliseconds: u64) {
+        let now = Time::from_millis(milliseconds);
+        sched.set_machine_clock(now);
+        [CPU0, CPU1].into_iter().for_each(|cpu| sched.set_clocks(cpu, Clocks::all(now)));
+    }
+
+    /// CPU 0's only task is marked for rescheduling and goes to sleep 80 ms later, which is more than `LOAD_AVG_PERIOD`, so that the load CPU 1
+    /// is left with is to fade. `_nohz_idle_balance` gives up where the current task is marked. Since c6f886546cb8 (5.13, 5.10.231) that is the
+    /// idle task, which is not; before, it is the task that leaves.
+    #[test]
+    fn the_mark_of_the_task_that_leaves_stops_no_idle_task() {
+        for (release, updates) in
+            [("5.10.230", false), ("5.10.231", true), ("6.1", true), ("6.18", true), ("7.2", true)]
+        {
+            let mut sched = machine(release);
+            at(&mut sched, 1_100);
+            sched.resched_curr(CPU0);
+            assert_eq!(sched.schedule(CPU0, TaskState::Interruptible).next, TaskId::IDLE, "{release}");
+            let (now, state) = (sched.jiffies(CPU1), &sched.rqs[CPU1.index()].balance);
+            assert_eq!(state.last_blocked_update == now, updates, "{release}: {state:?}");
+            assert_eq!(sched.balance.nohz.next_blocked > now, updates, "{release}");
+        }
+    }
+
+    /// CPU 0's task woke and sleeps between two ticks, so that the CPU is among those whose tick is stopped (`idle_cpus_mask`). Its idle task takes
+    /// the earliest `next_balance` of them, its own included; before c6f886546cb8 the CPU did not idle yet, and left itself out.
+    #[test]
+    fn a_cpu_that_goes_idle_is_one_of_the_idle_ones() {
+        for (release, counts) in [("5.10.230", false), ("5.10.231", true), ("6.1", true), ("7.2", true)] {
+            let mut sched = machine(release);
+            let task = sched.curr(CPU0);
+            assert_eq!(sched.schedule(CPU0, TaskState::Interruptible).next, TaskId::IDLE, "{release}");
+            at(&mut sched, 1_100);
+            assert!(sched.try_to_wake_up(task, CPU0));
+            assert_eq!(sched.schedule(CPU0, TaskState::Running).next, task, "{release}");
+            let now = sched.jiffies(CPU0);
+            // Not longer than 60 s away, from which on next_balance would count as unknown.
+            let later = now + 1_000;
+            sched.rqs[CPU1.index()].balance.next_balance = later;
+            (sched.balance.nohz.has_blocked, sched.balance.nohz.next_blocked) = (true, now);
+            assert_eq!(sched.schedule(CPU0, TaskState::Interruptible).next, TaskId::IDLE, "{release}");
+            let own = sched.rqs[CPU0.index()].balance.next_balance;
+            assert!(own < later, "{release}: a domain is due within a second");
+            assert_eq!(sched.balance.nohz.next_balance, if counts { own } else { later }, "{release}");
+        }
     }
 }

@@ -184,9 +184,10 @@ impl Sched<Ours> {
         let alone = queue.nr_running == 1;
         let Some(charge) = entity.charge_until(rq.clock_task, rules) else { return Left::Not };
         if EEVDF {
-            // Its request would be served, others may have it go, or the fair server's runtime be over.
-            let protected = || rules.protection_at(entity, charge.vruntime).is_some();
-            if !charge.vruntime.before(entity.deadline) || !(alone || protected()) {
+            // Its request would be served, or the fair server's runtime be over. Whether protection ends has no effect here: the mark for
+            // rescheduling that update_curr leaves is cleared by this switch, and what reads it before (wakeup_preempt of a task that newidle
+            // balancing pulls) only takes protection that is over already.
+            if !charge.vruntime.before(entity.deadline) {
                 return Left::Not;
             }
             if rules.has_fair_server() && !dl_entities[cpu.index()].has_served(charge.delta) {
@@ -250,7 +251,6 @@ impl Sched<Ours> {
             let goes_on = entity.vruntime.before(entity.deadline) && self.rules.protect_slice(entity);
             self.dl_server_update(cpu, delta);
             if !goes_on && self.served(cfs, se).is_some() {
-                // Newidle balancing reads need_resched.
                 self.resched_curr_lazy(cpu);
             }
         }

@@ -18,13 +18,7 @@ impl Rules {
     /// curr->deadline`) while its deadline stands, since 052c3d87c82e (6.17) until a virtual time.
     #[inline(always)]
     pub(crate) fn protection(&self, entity: &Entity) -> Option<i64> {
-        self.protection_at(entity, entity.vruntime)
-    }
-
-    /// The same once it is charged up to this virtual time.
-    #[inline(always)]
-    pub(crate) fn protection_at(&self, entity: &Entity, vruntime: Vruntime) -> Option<i64> {
-        let left = entity.vprot.since(vruntime);
+        let left = entity.vprot.since(entity.vruntime);
         let protected = if self.protects_for_time { left > 0 } else { entity.vprot == entity.deadline };
         protected.then_some(left)
     }
