@@ -47,7 +47,7 @@ impl<'a> Engine<'a> {
 
     /// The queues that a step shows to have their group's quota get it before that step, and all of them once the task that set it goes on
     /// to something else.
-    pub(super) fn settle_limits(&mut self, step: &[Entry<'a>]) {
+    pub(super) fn settle_limits(&mut self, step: &[Entry<'_>]) {
         let (Some(first), Some((writer, _))) = (step.first(), self.groups.limiting) else { return };
         if self.groups.awaiting.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl<'a> Engine<'a> {
 
     /// Whether a step shows that a queue has its group's new quota: it is charged to that, or no longer, or has other runtime left than by the
     /// old one.
-    fn shows_limit(&mut self, awaiting: Awaiting, step: &[Entry<'a>]) -> bool {
+    fn shows_limit(&mut self, awaiting: Awaiting, step: &[Entry<'_>]) -> bool {
         let (queue, _) = self.sched.ids_of_group(awaiting.group, awaiting.cpu);
         let (enabled, left) = (self.sched.queue(queue).runtime_enabled, self.sched.queue(queue).runtime_remaining);
         let (account, charge) = (self.left_before(queue, step), self.charge_to(queue, step));
@@ -96,16 +96,16 @@ impl<'a> Engine<'a> {
     }
 
     /// How long what runs on a queue ran, where a step first charges it.
-    fn charge_to(&self, queue: CfsRqId, step: &[Entry<'a>]) -> Option<i64> {
+    fn charge_to(&self, queue: CfsRqId, step: &[Entry<'_>]) -> Option<i64> {
         let number = |entry: &Entry<'_>, key: &str| entry.record.number(key).unwrap_or(0);
-        let runs = |entry: &&Entry<'a>| entry.what == What::UpdateCurr && number(entry, "cse") != 0;
+        let runs = |entry: &&Entry<'_>| entry.what == What::UpdateCurr && number(entry, "cse") != 0;
         let charged = step.iter().filter(runs).find(|entry| self.is_of_queue(entry, queue))?;
         Some(number(charged, "ct").wrapping_sub(number(charged, "xs")) as i64).filter(|ran| *ran > 0)
     }
 
     /// What a queue has left of its quota before a step that tells of it.
-    pub(super) fn left_before(&self, queue: CfsRqId, step: &[Entry<'a>]) -> Option<i64> {
-        let tells = |entry: &&Entry<'a>| matches!(entry.what, What::Account | What::Throttle);
+    pub(super) fn left_before(&self, queue: CfsRqId, step: &[Entry<'_>]) -> Option<i64> {
+        let tells = |entry: &&Entry<'_>| matches!(entry.what, What::Account | What::Throttle);
         let told = step.iter().filter(tells).find(|entry| self.is_of_queue(entry, queue))?;
         let left = told.record.signed("rr")?;
         // From 7.0 on a queue is throttled as it is charged.
@@ -113,7 +113,7 @@ impl<'a> Engine<'a> {
         Some(left + if charged { self.charge_to(queue, step).unwrap_or(0) } else { 0 })
     }
 
-    fn is_of_queue(&self, entry: &Entry<'a>, queue: CfsRqId) -> bool {
+    fn is_of_queue(&self, entry: &Entry<'_>, queue: CfsRqId) -> bool {
         entry.record.number("cfs").and_then(|address| self.groups.queue(address)) == Some(queue)
     }
 }

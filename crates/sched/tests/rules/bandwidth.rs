@@ -57,25 +57,27 @@ const RELEASES: [&str; 6] = ["5.10", "6.1", "6.12", "6.18", "7.2", "7.3"];
 
 /// A group within another uses up its quota beside a task of that other one. Before 6.12 the pick then begins anew without the previous task
 /// (`simple` in `pick_next_task_fair`): also the level that both tasks have in common is set anew, and its turn begins. Since then that
-/// level's turn goes on, which began with the first pick: so long as the throttled task ran.
+/// level's turn goes on, which began with the first pick, 11 ms ago.
 #[test]
 fn a_pick_that_throttles_begins_the_turn_of_every_level_before_6_12() {
     for (release, anew) in [("5.10", true), ("6.1", true), ("6.12", false)] {
         let mut lab = Lab::new(release, &[]);
         let outer = group(&mut lab, GroupId::ROOT, 100);
-        // So heavy that it is the first of its queue still: its virtual time is a tenth of the 6 ms.
         let limited = group(&mut lab, outer, 1000);
         limit(&mut lab, limited, 5, 100, 0);
+        let second = member(&mut lab, outer);
+        assert_eq!(lab.schedule(CPU0), second, "{release}");
+        lab.run(CPU0, 5 * MS);
+        // Its group comes in before the 5 ms, and is so heavy that it is the first of its queue still after 6 ms, a tenth in virtual time.
         let first = member(&mut lab, limited);
         assert_eq!(lab.schedule(CPU0), first, "{release}");
-        let second = member(&mut lab, outer);
         lab.run(CPU0, 6 * MS);
         assert_eq!(lab.schedule(CPU0), second, "{release}");
         assert!(lab.sched.is_throttled(first), "{release}");
         let (_, se) = lab.sched.ids_of_group(outer, CPU0);
         let level = lab.sched.entity_at(se.expect("a group's"));
         let turn = level.sum_exec_runtime - level.prev_sum_exec_runtime;
-        assert_eq!(turn, if anew { 0 } else { 6 * MS }, "{release}");
+        assert_eq!(turn, if anew { 0 } else { 11 * MS }, "{release}");
     }
 }
 
