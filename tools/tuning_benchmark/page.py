@@ -170,9 +170,9 @@ def page(
     lines = [
         "# Searches compared by real runs",
         "",
-        f"**Against TPE, `--screen` needs {observed:.1f} times fewer real runs if an observer says "
-        f"when TPE has found the best, {used:.1f} times fewer if nothing says so (goal: "
-        f"{goals.fewer:.0f}; {_met(min(observed, used) >= goals.fewer)}).**",
+        f"**Until a certified winner is there, `--screen` takes {_against(observed)} if an "
+        f"observer says when TPE has found the best, and {_against(used)} if nothing says so "
+        f"(goal: {goals.fewer:.0f} times fewer; {_met(min(observed, used) >= goals.fewer)}).**",
         f"False winners where all settings are the same: {ours:.1%} of the races (goal: at most "
         f"{goals.false_accepts:.0%}; {_met(ours <= goals.false_accepts)}), "
         f"{rates[REPEATS].value:.0%} "
@@ -191,8 +191,9 @@ def page(
             f"{protocol.within:.0%} of the best known. The observer knows the table: a direct "
             "search "
             "is certified as soon as its best setting is good, a race counts from the heat that "
-            "certifies one. A dash: not within "
-            f"{protocol.limit} runs, in most seeds. Certification takes 24 runs at least.",
+            "certifies one. A dash: none within "
+            f"{protocol.limit} runs, or by the end of the race or list, in most seeds. "
+            "Certification takes 24 runs at least.",
             gaining,
             _observed,
         ),
@@ -209,9 +210,22 @@ def page(
         *_accepts(register, tables),
         *_tables(tables),
         *_confirmed(confirmed),
-        *_method(register),
+        *_method(register, tables),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _against(ratio: float) -> str:
+    """Say how our real runs compare with TPE's, of which they are a ratio-th.
+
+    >>> _against(2.0), _against(0.5)
+    ('2.0 times fewer real runs than TPE', '2.0 times as many real runs as TPE')
+    """
+    if ratio > 1:
+        return f"{ratio:.1f} times fewer real runs than TPE"
+    if ratio > 0:
+        return f"{1 / ratio:.1f} times as many real runs as TPE"
+    return "more real runs than are allowed"
 
 
 def _met(holds: bool) -> str:
@@ -352,7 +366,8 @@ def _confirmed(confirmed: Mapping[str, Any] | None) -> list[str]:
     return ["## For real", "", text, "", *table(head, rows), ""]
 
 
-def _method(register: Register) -> list[str]:
+def _method(register: Register, tables: Sequence[Tabled]) -> list[str]:
+    costs = sorted({one.table.costs for one in tables})
     direct = ", ".join(map(_called, DIRECT))
     rows = [
         (direct, "one run a setting; the setting with the least mean is certified in 12 to 20 "
@@ -370,14 +385,12 @@ def _method(register: Register) -> list[str]:
         register.protocol.why,
         "",
         "Each setting ran once in every block, in a random order. A run of a search is the "
-        "setting's "
-        "mean, times the drift of the block that it falls in, times one of the setting's own "
-        "deviations with either sign. Guests have one CPU whose clock counts instructions, so "
-        "other "
-        "work on the machine is not in their tables; it is in those of this machine. Simulated are "
-        f"{register.protocol.simulated} seeds a setting, with the costs calibrated in the guest "
-        "or, "
-        "for this machine, the reference costs; a described workload stands for each program.",
+        "setting's mean, times the drift of the block that it falls in, times one of the "
+        "setting's own deviations with either sign. Guests have one CPU whose clock counts "
+        "instructions, so other work on the machine is not in their tables; it is in those of this "
+        f"machine. Simulated are {register.protocol.simulated} seeds a setting, with the costs of "
+        f"{' and '.join(f'`{one}`' for one in costs)}; a described workload stands for each "
+        "program.",
         "",
         *table(
             ("workload", "run", "simulated", "why"),
