@@ -12,6 +12,7 @@
 #   make fidelity-prediction  simulated rankings of settings against real ones (docs/results/fidelity-prediction.md)
 #   make check-prediction     the part of both that takes five minutes
 #   make fidelity-held-out    workloads drawn at random, simulated and run (docs/results/prediction.md)
+#   make tuning-benchmark     searches for a setting, compared by the real runs that they need (docs/results/tuning.md)
 #   make fidelity-what-if     what-if predictions from recordings against what was really done (docs/results/fidelity-what-if.md)
 #   make live    the live page: the simulator in a browser       (opened by schedlab live)
 #   make build   .venv with the package, its extension module, its native runner and, where libelf and zlib are
@@ -56,7 +57,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style fidelity-held-out fidelity-what-if build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style fidelity-held-out fidelity-what-if tuning-benchmark tuning-page build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -222,6 +223,16 @@ fidelity-behaviour: build
 
 fidelity-prediction: build
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/results/fidelity-prediction.md
+
+# Searches compared by real runs: tables of all settings in guests and on this machine, hours and resumable, then every search on each.
+# The tables that there are stand in validation/tuning; `make tuning-page` runs the searches on these alone, for an hour.
+TUNING := PYTHONPATH=tools $(BIN)/python -m tuning_benchmark validation/tuning.toml --trials out/tuning --page docs/results/tuning.md
+
+tuning-benchmark: build
+	$(TUNING) --directory validation/tuning
+
+tuning-page: build
+	$(TUNING) --directory validation/tuning --kept
 
 # Workloads whose seeds follow from the commit, and real programs. Hours; what ran is kept in out/fidelity.
 fidelity-held-out: build

@@ -46,7 +46,7 @@ def test_a_circle_is_found() -> None:
     assert not circle(sources | {"c": "import json"})
 
 
-@pytest.mark.parametrize("place", ["python/schedlab", "tools/fidelity"])
+@pytest.mark.parametrize("place", ["python/schedlab", "tools/fidelity", "tools/tuning_benchmark"])
 def test_there_are_no_circles(place: str) -> None:
     above = (ROOT / place).parent
     sources = {name_of(path, above): path.read_text() for path in (ROOT / place).rglob("*.py")}

@@ -94,6 +94,19 @@ def test_a_leader_that_a_later_heat_leaves_open_keeps_the_heat_that_certified_it
     assert race.standings["a"].certified
 
 
+def test_a_heat_with_a_leader_is_looked_at_once() -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def compare(heat: Sequence[int], by: Protocol) -> Compared:
+        seen.append(by.looks)
+        return {one: Standing(one == 1, True, 0.9 if one == 1 else 1.0) for one in heat}
+
+    *_, race = course(range(9), compare)
+    # The second heat certifies 1, the third runs beside it and ends the race.
+    assert seen == [(12, 20), (12, 20), (12,)]
+    assert (race.winner, race.unraced) == (1, (7, 8))
+
+
 def test_the_heats_share_the_error() -> None:
     # Four heats at 5 % together: Boole's inequality holds with 1.25 % each.
     assert len(heats(range(9))) == 4

@@ -4,9 +4,10 @@ The candidates enter in the order of a prior, such as a simulated ranking: one i
 then two, then four at a time. A heat is a comparison as any other
 (`schedlab.experiment.sequential_experiment`): its settings and the present one run in interleaved
 blocks, a setting leaves as soon as its verdict is settled, and the heat ends when all are, or with
-its budget. The best certified setting so far, the leader, runs again in the next heat. The race
-ends with a heat that certifies nothing better than the leader, for what would follow ranks lower
-still; without a leader it ends when all have run, and there is no gain.
+its budget. The best certified setting so far, the leader, runs again in the next heat, which is
+looked at once: more runs would settle small differences to what is certified already. The race ends
+with a heat that certifies nothing better than the leader, for what would follow ranks lower still;
+without a leader it ends when all have run, and there is no gain.
 
 The heats share the error probability evenly (Boole's inequality) and the settings, metrics and
 looks of a heat by its protocol, so that all verdicts of a race, and the winner's among them, are
@@ -29,7 +30,7 @@ first look to settle anything (`schedlab.experiment.stats.minimum_pairs`).
 """
 
 BUDGET = 20
-"""Blocks of a heat at the most by default."""
+"""Blocks of a heat at the most by default, while nothing is certified."""
 
 S = TypeVar("S")
 
@@ -101,7 +102,7 @@ def course(
         compare: compares settings with the present one in fresh blocks by a protocol.
         error: probability with which any verdict is wrong at the most.
         band: half-width of what counts as the same.
-        budget: blocks of a heat at the most.
+        budget: blocks of a heat at the most, while nothing is certified.
 
     Raises:
         ValueError: a number out of range.
@@ -117,7 +118,8 @@ def course(
     standings: dict[S, Standing] = {}
     for number, heat in enumerate(to_run):
         leading = [] if winner is None else [winner]
-        found = compare([*leading, *heat], protocol(len(to_run), error, band, budget))
+        blocks = min(budget, LOOKS[0]) if leading else budget
+        found = compare([*leading, *heat], protocol(len(to_run), error, band, blocks))
         standings |= {one: found[one] for one in heat}
         best = None if winner is None else found[winner].worth
         if winner is not None and found[winner].certified:
