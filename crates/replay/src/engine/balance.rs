@@ -423,6 +423,7 @@ mod tests {
         engine.sched.schedule(CPU0, schedlab_model::TaskState::Running);
         engine.cpus[0].clocks = Clocks::all(Time::from_nanos(1_000_000_000));
         engine.sched.set_clocks(CPU0, engine.cpus[0].clocks);
+        engine.locked = vec![Vec::new(); 2];
         engine.begun = true;
         (engine, tasks)
     }
