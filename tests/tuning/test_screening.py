@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from schedlab.cli.main import invoke
 from schedlab.experiment.settings import Setting
+from schedlab.experiment.subjects import Described
+from schedlab.model import Machine, Workload
 from schedlab.store import Store
+from schedlab.targets.target import Host
+from schedlab.tuning import parameters
+from schedlab.tuning.screened import counterpart
 from schedlab.tuning.screening import DIFFERENCE, ERROR, cut, screen
 
 Capture = pytest.CaptureFixture[str]
@@ -119,6 +124,15 @@ def test_a_real_place_is_screened_and_raced(tmp_path: Path, capsys: Capture) -> 
     assert (again["race"], again["screened"]) == (race, value["screened"])
 
 
+def test_a_place_is_simulated_with_the_costs_that_are_given() -> None:
+    searched = parameters(Host(), policies=["other", "batch"])
+    subjects = [("pipe", Described(Workload.parse("pipe")))]
+    for costs in ("ideal", "reference"):
+        place = counterpart(Host(), subjects, searched, costs=costs)
+        assert place.machine == Machine(Host().cpus, costs)
+        assert place.machine != Machine(Host().cpus, "linsched")
+
+
 def test_the_output_says_what_was_screened_out(tmp_path: Path, capsys: Capture) -> None:
     assert invoke([*TUNE.split(), "--store", str(tmp_path / "runs.db")]) == 0
     said = capsys.readouterr().out
@@ -142,6 +156,15 @@ def test_the_output_says_what_was_screened_out(tmp_path: Path, capsys: Capture) 
             "tune schbench --policy other,batch --on host --screen --metric p99 --metric p50",
             "ranks candidates by one aim, and there are 2",
         ),
+        (
+            "tune pipe --policy other,batch --on host --no-screen --costs ideal",
+            "--costs: --no-screen simulates nothing: leave it out",
+        ),
+        (
+            "tune --policy other,batch --on host --costs ideal --command=true",
+            "--costs: 'true' is a program or command: only workloads are simulated",
+        ),
+        ("tune pipe --policy other,batch --on host --costs nowhere.toml", "nowhere.toml"),
     ],
 )
 def test_what_cannot_be_screened_is_refused(

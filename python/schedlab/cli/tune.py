@@ -1,6 +1,7 @@
 """``schedlab tune``."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -212,6 +213,10 @@ def command(
     simulation = comparison.Simulation(
         kernel, cpus, hz, costs, topology, speed, weights, group, session, rule, background
     )
+    # Those of a real place are for screening.
+    of_place = None if on == "sim" else costs
+    if of_place is not None:
+        simulation = replace(simulation, costs=None)
     target = comparison.targets(_one(on), simulation)[0]
     target = _with_knobs(target, simulation, given)
     asked = aim_options.read(
@@ -242,7 +247,7 @@ def command(
     )
     _check_places(searched, where)
     simulated, why = tune_screening.wanted(
-        screen, target, where, what, searched, aims=len(asked.aims.aims)
+        screen, target, where, what, searched, aims=len(asked.aims.aims), costs=of_place
     )
     if simulated is not None:
         where = [place for place in where if place is not target]

@@ -43,6 +43,7 @@ def wanted(
     searched: Parameters,
     *,
     aims: int,
+    costs: str | None = None,
 ) -> tuple[Simulated | None, str]:
     """Return what is simulated before real runs are made; None where nothing is, and why.
 
@@ -53,14 +54,15 @@ def wanted(
         subjects: what is tuned for.
         searched: what is searched.
         aims: how many there are.
+        costs: those of the place, a preset or a file.
 
     Raises:
-        InputError: it was asked for, and cannot be.
+        InputError: it was asked for, or costs were given for it, and it cannot be.
     """
-    if screen is False:
-        return None, ""
     why = ""
-    if not target.real:
+    if screen is False:
+        why = "--no-screen simulates nothing"
+    elif not target.real:
         why = f"--on {target.name} is simulated as a whole"
     elif not where:
         why = "--verify none asks for no verdict, and a race gives one"
@@ -68,14 +70,16 @@ def wanted(
         why = f"simulation ranks candidates by one aim, and there are {aims}"
     else:
         try:
-            place = counterpart(target, subjects, searched)
+            place = counterpart(target, subjects, searched, costs=costs)
         except InputError as error:
             why = str(error)
         else:
             return place, ""
     if screen:
         raise InputError(f"--screen: {why}: leave it out")
-    return None, why if target.real and where else ""
+    if costs is not None:
+        raise InputError(f"--costs: {why}: leave it out")
+    return None, why if screen is None and target.real and where else ""
 
 
 def raced(  # noqa: PLR0917 - all of them differ in kind

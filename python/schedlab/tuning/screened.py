@@ -97,17 +97,22 @@ class Raced:
 
 
 def counterpart(
-    target: Target, subjects: Sequence[tuple[str, Subject]], searched: Parameters
+    target: Target,
+    subjects: Sequence[tuple[str, Subject]],
+    searched: Parameters,
+    *,
+    costs: str | None = None,
 ) -> Simulated:
     """Return what is simulated in the stead of a real place.
 
-    It has the rules of the place's kernel and its CPUs; this machine has the costs that were
-    calibrated here, a guest the reference costs.
+    It has the rules of the place's kernel and its CPUs; without other costs this machine has those
+    that were calibrated here, a guest the reference costs.
 
     Args:
         target: the place.
         subjects: what is tuned for.
         searched: what is searched.
+        costs: a preset or a file of costs, as ``schedlab calibrate --on vm:6.1`` writes it.
 
     Raises:
         InputError: something that cannot be simulated; it says what.
@@ -123,7 +128,8 @@ def counterpart(
             raise InputError(f"'{name}' is a program or command: only workloads are simulated")
     here = isinstance(target, Host)
     scheduler = host.facts().rules if here else Scheduler(target.release)
-    place = Simulated(scheduler, Machine(target.cpus, None if here else "reference"))
+    usual = None if here else "reference"
+    place = Simulated(scheduler, Machine(target.cpus, usual if costs is None else costs))
     for corner in (searched.space.low, searched.space.high):
         searched.setting(corner).check(place)
     return place
