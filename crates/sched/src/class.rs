@@ -225,11 +225,19 @@ impl<D: Decider> Sched<D> {
 
     /// `wakeup_preempt` (`check_preempt_curr` before 6.7): a task became runnable beside the running one.
     pub fn wakeup_preempt(&mut self, cpu: CpuId, woken: TaskId, fork: bool) {
+        if self.preempts(cpu, woken, fork) {
+            self.raise_next_class(cpu, self.tasks[woken.index()].class);
+        }
+    }
+
+    /// The same without what follows for `next_class`: whether the task is of a higher class than the running one and preempts it.
+    pub(crate) fn preempts(&mut self, cpu: CpuId, woken: TaskId, fork: bool) -> bool {
         let (running, waking) = (self.curr_class(cpu), self.tasks[woken.index()].class);
         if self.rules.wakes_though_marked && waking == running && self.rqs[cpu.index()].next_class < running {
             // A task is compared with the class that runs next (`next_class`, 7.0 on). Until 7.2 the mark that the higher class left has the
             // same effect.
-            return self.explain_wakeup(cpu, woken, false, WakeupRule::LowerClass);
+            self.explain_wakeup(cpu, woken, false, WakeupRule::LowerClass);
+            return false;
         }
         if waking == running {
             match running {
@@ -240,7 +248,7 @@ impl<D: Decider> Sched<D> {
                 Class::Custom => self.wakeup_preempt_custom(cpu, woken),
                 Class::Idle => {}
             }
-            return;
+            return false;
         }
         let preempts = waking < running && !self.is_stopper(cpu, self.rqs[cpu.index()].curr);
         let by = if preempts { WakeupRule::HigherClass } else { WakeupRule::LowerClass };
@@ -248,12 +256,12 @@ impl<D: Decider> Sched<D> {
         if preempts {
             // 2.6.24 charges the fair task on the way; later kernels do so when they schedule. Either way at this clock.
             self.resched_curr(cpu);
-            self.raise_next_class(cpu, waking);
         }
+        preempts
     }
 
-    /// A task of `class` woke on `cpu`, or changed to it while queued there (`wakeup_preempt`, which `sched_change_end` calls, too). A timer that
-    /// makes a throttled task runnable asks for rescheduling alone.
+    /// A task of `class` woke on `cpu` (`wakeup_preempt`), or the running one rose to it (`sched_change_end`). A waiting task that changes its class
+    /// (`switched_to_rt`, `switched_to_dl`) and a timer that makes a throttled task runnable ask for rescheduling alone.
     pub(crate) fn raise_next_class(&mut self, cpu: CpuId, class: Class) {
         let next = &mut self.rqs[cpu.index()].next_class;
         *next = class.min(*next);

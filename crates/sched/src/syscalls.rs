@@ -146,7 +146,7 @@ impl<D: Decider> Sched<D> {
         if !queued {
             return;
         }
-        if class != old_class {
+        if running && class < old_class {
             self.raise_next_class(cpu, class);
         }
         // switched_from_dl, switched_from_rt, prio_changed_rt: a task that leaves its class, or whose priority falls, makes room.
@@ -171,7 +171,11 @@ impl<D: Decider> Sched<D> {
         } else if !running
             && (class != old_class || !self.rules.prio_changed_methods || (after != before && !self.alone(cpu, task)))
         {
-            self.wakeup_preempt(cpu, task, false);
+            if class < Class::Fair {
+                self.preempts(cpu, task, false);
+            } else {
+                self.wakeup_preempt(cpu, task, false);
+            }
         }
     }
 

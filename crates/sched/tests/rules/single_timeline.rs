@@ -234,18 +234,20 @@ enum Arrival {
     None,
     /// A FIFO task woke.
     Wakes,
-    /// A waiting fair task became FIFO (`sched_change_end`).
+    /// A waiting fair task became FIFO (`switched_to_rt`).
     Changes,
+    /// The running task became FIFO and a fair one again (`sched_change_end`).
+    Rises,
     /// The timer of a throttled deadline task went off (`dl_task_timer`).
     Replenished,
 }
 
 /// `wakeup_preempt` compares a woken task with the class that runs next (`next_class`): beside a task with 5 ms, one with 0.7 ms that wakes at V would be
-/// the next buddy. Where a FIFO task woke before, or a waiting one became FIFO, nothing is decided between the fair ones until the CPU has scheduled. The
-/// timer of a deadline task asks for rescheduling (`resched_curr`) and leaves `next_class`.
+/// the next buddy. Where a FIFO task woke before, or the running one was FIFO in between, nothing is decided between the fair ones until the CPU has
+/// scheduled. The timer of a deadline task and a waiting task that becomes FIFO ask for rescheduling (`resched_curr`) and leave `next_class`.
 #[test]
 fn a_fair_task_that_wakes_after_a_higher_class_is_not_considered() {
-    for arrival in [Arrival::None, Arrival::Wakes, Arrival::Changes, Arrival::Replenished] {
+    for arrival in [Arrival::None, Arrival::Wakes, Arrival::Changes, Arrival::Rises, Arrival::Replenished] {
         let mut lab = Lab::new("7.3", &[]);
         let running = with_slice(&mut lab, Policy::Other, 5 * MS);
         let waiting = (arrival == Arrival::Changes).then(|| with_slice(&mut lab, Policy::Other, 50 * MS));
@@ -262,6 +264,11 @@ fn a_fair_task_that_wakes_after_a_higher_class_is_not_considered() {
             Arrival::Changes => {
                 lab.sched.sched_setattr(waiting.expect("spawned"), &attributes(Policy::Fifo(1), 0));
             }
+            Arrival::Rises => {
+                let fair = lab.sched.attributes(running);
+                lab.sched.sched_setattr(running, &attributes(Policy::Fifo(1), 0));
+                lab.sched.sched_setattr(running, &fair);
+            }
             Arrival::Replenished => loop {
                 let (time, timer) = lab.sched.next_timer().expect("the replenishment");
                 lab.now = time.as_nanos();
@@ -272,7 +279,7 @@ fn a_fair_task_that_wakes_after_a_higher_class_is_not_considered() {
                 }
             },
         }
-        let considered = matches!(arrival, Arrival::None | Arrival::Replenished);
+        let considered = !matches!(arrival, Arrival::Wakes | Arrival::Rises);
         assert_eq!(lab.sched.need_resched(CPU0), arrival != Arrival::None, "{arrival:?}");
         let woken = lab.task();
         let buddy = Some(lab.sched.task(woken).se);
