@@ -61,7 +61,10 @@ WRONG = [
     ("tune hackbench --knobs nosuch --costs linsched", "known: latency"),
     ("tune hackbench --knobs latency --kernel 6.1 --costs ideal --verify sim", "allowed: host"),
     ("tune hackbench --knobs , --costs linsched", "at least one"),
-    ("tune hackbench --knobs rr_timeslice --on host --costs ideal", "--costs means nothing"),
+    (
+        "tune hackbench --policy other,batch --on host --no-screen --costs ideal",
+        "--costs: --no-screen simulates nothing",
+    ),
     ("tune hackbench --on sim,host --knobs rr_timeslice", "one of sim, host"),
     ("tune hogs --on host --knobs rr_timeslice --topology smt=2", "--topology means nothing"),
     ("tune hogs --on host --knobs rr_timeslice --weights pfs", "--weights means nothing"),

@@ -479,7 +479,7 @@ def test_a_gain_is_seen_again_in_a_real_boot(
     # Four tasks that compute share a CPU: by slices of 40 ms they take turns more seldom than by
     # the kernel's of 3 ms, simulated as in the guest. Only what certifies it is simulated.
     file = ["--store", str(tmp_path / "runs.db")]
-    search = ["tune", "hogs:tasks=4,time=60ms", "--metric", "involuntary"]
+    search = ["tune", "hogs:tasks=4,time=60ms", "--metric", "involuntary", "--no-screen"]
     search += ["--slice", "20ms,40ms", "--by", "random", "--executions", "3", "--blocks", "6"]
     assert invoke([*search, "--on", f"vm:{KERNEL}@icount", *file]) == 0
     guests.undo()

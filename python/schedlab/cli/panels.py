@@ -15,7 +15,7 @@ MANY = 10
 PANELS = {
     "What is run": "--command --metric --better --metrics --keep --seed --timeout",
     "Settings": "--set --policy --slice --nice",
-    "Search": "--knobs --by --scale --executions --repeats --seeds",
+    "Search": "--knobs --by --scale --executions --repeats --seeds --screen/--no-screen",
     "Where it runs": "--on --cpus --clock --workers",
     "What is simulated": "--kernel --hz --topology --speed --costs --background --weights --rule "
     "--group --session",
