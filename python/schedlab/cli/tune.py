@@ -141,8 +141,9 @@ def command(
         bool | None,
         typer.Option(
             "--screen/--no-screen",
-            help="Of a real place: search in simulation with its kernel's rules, and race what "
-            "simulation cannot separate from the best. The default wherever that can be simulated.",
+            help="Of a real place: search in simulation with its kernel's rules and --costs, and "
+            "race what simulation cannot separate from the best. The default wherever that can be "
+            "simulated.",
             show_default=False,
         ),
     ] = None,

@@ -13,11 +13,11 @@ its own interval over several seeds and by more than `DIFFERENCE`.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from schedlab.boundary.errors import RunError
@@ -53,9 +53,6 @@ STEPS = 8
 _QUANTILES = 2_000
 """Of the distribution of the least score."""
 
-_FAR = 9.0
-"""A normal score that none reaches."""
-
 
 def cut(candidates: int, *, error: float = ERROR, ranking: float = RANKING) -> int:
     """Return how many ranks of a simulation the best candidate is among.
@@ -74,11 +71,11 @@ def cut(candidates: int, *, error: float = ERROR, ranking: float = RANKING) -> i
     shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
     least = ndtri(-np.expm1(np.log1p(-shares) / candidates))
 
-    def beyond(score: float) -> float:
-        return float(ndtr((r * least - score) / math.sqrt(1 - r * r)).mean()) - error
+    def missed(rank: int) -> bool:
+        score = ndtri(rank / candidates)
+        return bool(ndtr((r * least - score) / math.sqrt(1 - r * r)).mean() > error)
 
-    score = float(brentq(beyond, -_FAR, _FAR))
-    return min(candidates, math.ceil(candidates * float(ndtr(score))))
+    return bisect_left(range(1, candidates), True, key=lambda rank: not missed(rank)) + 1
 
 
 @dataclass(frozen=True, slots=True)
