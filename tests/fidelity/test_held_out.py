@@ -35,7 +35,7 @@ def test_seeds_in_a_row_have_every_kind() -> None:
     assert sorted(drawn) == sorted(KINDS)
     # Before 6.12 a kernel gives tasks no slices of their own.
     before = [draw(seed, cpus=2, slices=False, quotas=False).kind for seed in range(len(KINDS))]
-    assert set(KINDS) - set(before) == {"slices", "groups"}
+    assert set(KINDS) - set(before) == {"slices", "groups", "containers"}
 
 
 def test_a_draw_follows_from_its_seed_alone() -> None:

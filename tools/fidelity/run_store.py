@@ -30,7 +30,7 @@ class RunStore:
     def __init__(self, directory: Path, place: str) -> None:
         self._directory = make_directory(directory)
         self._place = place
-        self._stem = place.replace(":", "-")
+        self._stem = place.replace(":", "-").replace("=", "-")
         self._path = self._directory / f"{self._stem}.jsonl"
         self._runs: dict[str, Observation] = {}
         self.kernel = ""

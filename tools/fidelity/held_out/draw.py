@@ -59,7 +59,7 @@ def draw(seed: int, *, cpus: int, slices: bool, quotas: bool = False) -> Drawn:
     True
     """
     kinds = [kind for kind in KINDS if kind != "slices" or slices]
-    kinds = [kind for kind in kinds if kind != "groups" or quotas]
+    kinds = [kind for kind in kinds if kind not in _GROUPED or quotas]
     kind = kinds[seed % len(kinds)]
     chance = Chance(seed, cpus)
     found = KINDS[kind](chance)
@@ -225,6 +225,37 @@ def _groups(chance: Chance) -> Spec:
     return {"global": _seconds(chance), "tasks": tasks, "groups": groups}
 
 
+def _containers(chance: Chance) -> Spec:
+    """A service with a quota, a build with a weight, and a backup that fills what they leave."""
+    period = chance.micros(2_000, 20_000)
+    return {
+        "global": _seconds(chance),
+        "groups": {
+            "/service": {
+                "weight": chance.one(100, 200, 400),
+                "max": {"quota": f"{chance.whole(3, 8) * 10 * chance.cpus}ms", "period": "100ms"},
+            },
+            "/build": {"weight": chance.one(50, 100, 200)},
+            "/backup": {"idle": True},
+        },
+        "tasks": {
+            "worker": {
+                "instance": chance.whole(2, 3 * chance.cpus),
+                "taskgroup": "/service",
+                "run": max(50, round(period * chance.one(0.1, 0.2, 0.3))),
+                "timer": {"ref": "unique", "period": period},
+            },
+            "compiler": {
+                "instance": chance.whole(1, 2 * chance.cpus),
+                "taskgroup": "/build",
+                "run": chance.micros(1_000, 10_000),
+                "sleep": chance.micros(100, 2_000),
+            },
+            "backup": {"taskgroup": "/backup", "run": 2_000},
+        },
+    }
+
+
 def _real_time(chance: Chance) -> Spec:
     """A real-time task that leaves time, and one that does not for a while, beside fair ones."""
     period = chance.micros(3_000, 30_000)
@@ -298,6 +329,7 @@ KINDS: dict[str, Callable[[Chance], Spec | str]] = {
     "nice": _nice,
     "slices": _slices,
     "groups": _groups,
+    "containers": _containers,
     "real time": _real_time,
     "forks": _forks,
     "hackbench": _hackbench,
@@ -305,3 +337,5 @@ KINDS: dict[str, Callable[[Chance], Spec | str]] = {
     "schbench": _schbench,
 }
 """What draws each kind."""
+
+_GROUPED = {"groups", "containers"}
