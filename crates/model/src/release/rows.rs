@@ -206,6 +206,10 @@ rows! {
     /// Protection lasts for a time (`vprot`): the queue's shortest slice; before, until the deadline of the pick changes.
     protects_for_time: Flag, since (6, 17), requires [eevdf],
         commit "052c3d87c82e" "sched/fair: Limit run to parity to the min slice of enqueued entities";
+    /// A waking task with a shorter slice lifts the running one's protection only if it is picked then; before, an eligible one lifted it if it
+    /// had the earlier deadline or the running one was not eligible, whichever was picked.
+    shorter_slice_must_be_picked: Flag, since (6, 17), requires [eevdf],
+        commit "9de74a9850b9" "sched/fair: Remove spurious shorter slice preemption";
     /// Protection begins with a pick (`set_next_entity` with `first`), not with any `set_next_task`.
     protects_picks: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "bcd74b2ffdd0" "sched/fair: Only set slice protection at pick time";

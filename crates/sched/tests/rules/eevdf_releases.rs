@@ -87,6 +87,43 @@ fn only_a_pick_begins_protection() {
     }
 }
 
+/// A task with a slice of 5 ms runs alone, due after 2.5 ms, until when it is protected. One with 0.7 ms wakes 1 ms later at V, due at 1.7 ms, and is
+/// what is picked without protection: it preempts and ends it, on 6.12 as the task's deadline is not that of its pick any more.
+#[test]
+fn a_shorter_slice_that_preempts_ends_protection() {
+    for (release, ends) in [("6.12", 2_500_001), ("6.18.16", MS), ("6.18.32", MS), ("6.18.33", MS), ("7.2", MS)] {
+        let mut lab = Lab::new(release, &[]);
+        let sleeper = lab.task();
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        let came = lab.entity(running).vruntime;
+        lab.run(CPU0, MS);
+        assert!(lab.wake(sleeper), "{release}");
+        assert_eq!(lab.entity(running).vprot.since(came) as u64, ends, "{release}");
+    }
+}
+
+/// The same with a BATCH task of 0.1 ms that waits since the running one was picked, due after 0.05 ms: that is picked without protection, and the
+/// woken task does not preempt. On 6.12 it ends protection all the same, for it is eligible and due before the running one; since 9de74a9850b9
+/// (6.17) protection only lasts no longer than the shortest slice that waits.
+#[test]
+fn a_shorter_slice_that_is_not_picked_leaves_protection() {
+    for (release, ends) in [("6.12", 2_500_001), ("6.18.16", 100_000), ("6.18.32", 100_000), ("7.2", 100_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let sleeper = lab.task();
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        let came = lab.entity(running).vruntime;
+        with_slice(&mut lab, Policy::Batch, 100 * US);
+        assert!(!lab.wake(sleeper), "{release}");
+        assert_eq!(lab.entity(running).vprot.since(came) as u64, ends, "{release}");
+    }
+}
+
 /// A running group's entity that is reweighted keeps what is left of its protection in real time since 7.0: at twice the weight that is half of it in
 /// virtual time. Alone the entity stands at V, which nothing moves, and is protected for its request. On 6.18 its lag, 0, is written to where the end
 /// of its protection stands: a virtual time long past, unless virtual time is still below 0. Then, from 6.18.17 on, what that leaves is halved.
