@@ -226,6 +226,13 @@ rows! {
     /// Lag is limited to the longest slice of the queue and a tick (`cfs_rq_max_slice`); before, to two slices of the entity.
     lag_limited_by_longest_slice: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "6e3c0a4e1ad1" "sched/fair: Fix lag clamp";
+    /// In the tree of a timeline a node that takes another one's place, by a rotation or as that leaves, takes over its shortest and longest
+    /// slice; before, it kept the ones that it was computed with last, so that the tree's root may say another shortest slice than there is.
+    places_move_slices: Flag, since (7, 3), backports [(6, 18, 53), (7, 2, 7)], requires [eevdf],
+        commit "51b0e68cfa0a" "sched/eevdf: Fix rb augmented with multi fields";
+    /// The longest slice of an arriving node of that tree is its own; before, the one that it left with, until another node comes below it.
+    arrival_sets_longest_slice: Flag, since (7, 3), backports [(6, 18, 53), (7, 2, 7)], requires [eevdf],
+        commit "9a8bc9bb4c3f" "sched/eevdf: Fix augmented max_slice";
     /// Lag does not get worse, nor (DELAY_ZERO) positive, in delayed dequeue (`update_entity_lag`).
     bounds_lag_while_delayed: Flag, since (7, 1), requires [eevdf],
         commit "059258b0d424" "sched/fair: Prevent negative lag increase during delayed dequeue";
