@@ -50,8 +50,8 @@ impl<D: Decider> Sched<D> {
         average.is_eligible(self.entities[se.index()].vruntime)
     }
 
-    /// From now on tasks may have slices of their own. Where the kernel's tree may then miss the shortest or longest slice of a queue, it is
-    /// kept for every queue, with the shape that it has if none left before.
+    /// From now on tasks may have slices of their own. Kernels whose tree may then miss the shortest or longest slice have it kept for every queue.
+    /// Call it while the queues are empty: the tree of any other queue gets the shape that it has if no entity left before.
     pub fn expect_slices(&mut self) {
         let augmentation = self.rules.augmentation();
         if self.rules.eevdf && !augmentation.is_exact() {
