@@ -60,6 +60,16 @@ fn groups_whose_tasks_are_taken_off_run_as_recorded() {
     }
 }
 
+/// Five tasks with slices of their own on 6.18.15, whose trees miss the shortest slice now and then, as rotations leave it behind: a running task
+/// is protected for longer at five ticks. Later one is preempted by a shorter slice that comes, loses its protection by that, and is not
+/// picked though that would have lasted.
+#[test]
+fn tasks_with_slices_of_their_own_run_as_recorded() {
+    let report = report("slices", "6.18");
+    exact(&report);
+    assert!(report.decisions.tick.compared > 250 && report.state.slice.compared > 500, "{:?}", report.state.slice);
+}
+
 /// Sessions of autogroup, on by default in 6.12 and 7.2.
 #[test]
 fn sessions_share_as_recorded() {

@@ -242,6 +242,9 @@ impl<D: Decider> Sched<D> {
             self.reweight_load(cfs, record_se, load.scaled);
         }
         self.set_load_weight(record_se, load);
+        if attributes.slice.is_some() {
+            self.expect_slices();
+        }
         let entity = &mut self.entities[record_se.index()];
         entity.custom_slice = attributes.slice.is_some();
         // __setparam_fair: a slice asked for is kept within 0.1 to 100 ms.

@@ -117,6 +117,9 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let decider = if S::EXPLAINS { Ours::explaining() } else { Ours::default() };
         let mut sched = Sched::new(rules, machine.cpus, decider);
         sched.start_pelt_clocks();
+        if setting::asks_for_slices(program) {
+            sched.expect_slices();
+        }
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         let end = program.duration().map_or(u64::MAX, Time::as_nanos);

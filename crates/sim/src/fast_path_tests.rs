@@ -63,9 +63,10 @@ fn run<S: EventSink + Default>(
             let counts = (queue.load.scaled, queue.nr_running, queue.h_nr_running, queue.h_nr_delayed);
             let virtual_time = (queue.min_vruntime, queue.zero_vruntime, queue.avg_vruntime, queue.avg_load);
             let who = (queue.curr, queue.next, queue.last, queue.skip, queue.timeline.iter().collect::<Vec<_>>());
+            let slices = (queue.timeline.shortest_slice(), queue.timeline.longest_slice());
             let loads = (sched.load_of_cpu(cpu), sched.load_left_on_cpu(cpu), sched.util_est_of_cpu(cpu));
             let balance = (sched.domains(cpu), sched.balance_state(cpu), sched.fair_server_state(cpu));
-            states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {loads:?} {balance:?}"));
+            states.push(format!("{cpu:?}: {counts:?} {virtual_time:?} {who:?} {slices:?} {loads:?} {balance:?}"));
         }
         // The root group's queues and entities are those above.
         for group in (1..=program.groups().len() as u32).map(GroupId) {

@@ -92,6 +92,13 @@ impl<S: EventSink> Engine<'_, S> {
     }
 }
 
+/// Whether a task has a slice of its own, from the beginning or later.
+pub(crate) fn asks_for_slices(program: &Program) -> bool {
+    let at_first = program.templates().iter().filter_map(|template| template.attributes.as_ref()?.slice);
+    let later = program.changes().iter().filter_map(|change| change.step.slice);
+    at_first.chain(later).next().is_some()
+}
+
 /// Every task must have a CPU to run on.
 pub(crate) fn check_affinities(program: &Program, cpus: u32) -> Result<(), SimError> {
     let lost = |allowed: &[u32]| !allowed.is_empty() && allowed.iter().all(|cpu| *cpu >= cpus);

@@ -206,6 +206,10 @@ rows! {
     /// Protection lasts for a time (`vprot`): the queue's shortest slice; before, until the deadline of the pick changes.
     protects_for_time: Flag, since (6, 17), requires [eevdf],
         commit "052c3d87c82e" "sched/fair: Limit run to parity to the min slice of enqueued entities";
+    /// A waking task with a shorter slice lifts the running one's protection only if it is picked then; before, an eligible one lifted it if it
+    /// had the earlier deadline or the running one was not eligible, whichever was picked.
+    shorter_slice_must_be_picked: Flag, since (6, 17), requires [eevdf],
+        commit "9de74a9850b9" "sched/fair: Remove spurious shorter slice preemption";
     /// Protection begins with a pick (`set_next_entity` with `first`), not with any `set_next_task`.
     protects_picks: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "bcd74b2ffdd0" "sched/fair: Only set slice protection at pick time";
@@ -222,6 +226,13 @@ rows! {
     /// Lag is limited to the longest slice of the queue and a tick (`cfs_rq_max_slice`); before, to two slices of the entity.
     lag_limited_by_longest_slice: Flag, since (7, 0), backports [(6, 18, 17)], requires [eevdf],
         commit "6e3c0a4e1ad1" "sched/fair: Fix lag clamp";
+    /// In the tree of a timeline a node that takes another one's place, by a rotation or as that leaves, takes over its shortest and longest
+    /// slice; before, it kept the ones that it was computed with last, so that the tree's root may say another shortest slice than there is.
+    places_move_slices: Flag, since (7, 3), backports [(6, 18, 53), (7, 2, 7)], requires [eevdf],
+        commit "51b0e68cfa0a" "sched/eevdf: Fix rb augmented with multi fields";
+    /// The longest slice of an arriving node of that tree is its own; before, the one that it left with, until another node comes below it.
+    arrival_sets_longest_slice: Flag, since (7, 3), backports [(6, 18, 53), (7, 2, 7)], requires [eevdf],
+        commit "9a8bc9bb4c3f" "sched/eevdf: Fix augmented max_slice";
     /// Lag does not get worse, nor (DELAY_ZERO) positive, in delayed dequeue (`update_entity_lag`).
     bounds_lag_while_delayed: Flag, since (7, 1), requires [eevdf],
         commit "059258b0d424" "sched/fair: Prevent negative lag increase during delayed dequeue";

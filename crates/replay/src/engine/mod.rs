@@ -149,6 +149,7 @@ struct Engine<'a> {
 impl<'a> Engine<'a> {
     fn new(settings: &'a Settings, rules: Rules, cpus: u32, report: Report) -> Self {
         let mut sched = Sched::new(rules, cpus, RecordedDecider::default());
+        sched.expect_slices();
         if cpus > 1 {
             sched.set_topology(&settings.topology, 0, 0);
             sched.follow_balancing();

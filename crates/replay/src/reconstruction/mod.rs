@@ -109,6 +109,7 @@ impl<'a> Replayer<'a> {
             recorded: &[],
             report,
         };
+        replayer.sched.expect_slices();
         match Start::of(recording, settings.rule_set().eevdf) {
             Some(start) => replayer.begin_from(&start),
             None => replayer.begin(),

@@ -50,6 +50,15 @@ impl<D: Decider> Sched<D> {
         average.is_eligible(self.entities[se.index()].vruntime)
     }
 
+    /// From now on tasks may have slices of their own. Kernels whose tree may then miss the shortest or longest slice have it kept for every queue.
+    /// Call it while the queues are empty: the tree of any other queue gets the shape that it has if no entity left before.
+    pub fn expect_slices(&mut self) {
+        let augmentation = self.rules.augmentation();
+        if self.rules.eevdf && !augmentation.is_exact() {
+            self.cfs_rqs.iter_mut().for_each(|queue| queue.timeline.keep_tree(augmentation));
+        }
+    }
+
     /// `cfs_rq_min_slice`: the shortest slice on the queue.
     pub(crate) fn min_slice(&self, cfs: CfsRqId) -> u64 {
         self.cfs_rqs[cfs.index()].min_slice(self.running(cfs))

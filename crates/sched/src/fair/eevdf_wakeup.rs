@@ -200,20 +200,23 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    /// What would be picked now that `pse` woke beside `se`; a shorter slice lifts the protection of `se` (PREEMPT_SHORT).
+    /// What would be picked now that `pse` woke beside `se`; a shorter slice lifts the protection of `se` (PREEMPT_SHORT), since 9de74a9850b9
+    /// (6.17) only if it is what is picked then ([`RuleSet::shorter_slice_must_be_picked`](schedlab_model::RuleSet)).
     pub(crate) fn becomes_first(&mut self, se: EntityId, pse: EntityId) -> Contest {
         let cfs = self.timeline_queue(se);
         self.update_curr_cfs(self.entities[se.index()].cfs_rq);
         let shorter = self.rules.tunables.features.preempt_short
             && self.entities[pse.index()].slice < self.entities[se.index()].slice;
-        if !self.rules.protects_for_time {
+        if !self.rules.shorter_slice_must_be_picked {
             if shorter && self.do_preempt_short(cfs, se, pse) {
                 self.cancel_protect_slice(se);
             }
             return Contest { picked: self.pick_eevdf(cfs, true), shorter };
         }
         let contest = Contest { picked: self.pick_eevdf(cfs, !shorter), shorter };
-        if !contest.is_won_by(pse) && shorter && self.rules.tunables.features.run_to_parity {
+        if shorter && contest.is_won_by(pse) {
+            self.cancel_protect_slice(se);
+        } else if shorter && self.rules.protects_for_time && self.rules.tunables.features.run_to_parity {
             self.update_protect_slice(cfs, se);
         }
         contest

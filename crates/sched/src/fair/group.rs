@@ -286,6 +286,7 @@ impl<D: Decider> Sched<D> {
             // tg_set_cfs_bandwidth of 6.18 on.
             runtime_remaining: i64::from(self.rules.throttles_tasks),
             throttle_count: self.cfs_rqs[above.index()].throttle_count,
+            timeline: self.cfs_rqs[above.index()].timeline.another(),
             ..CfsRq::new(cpu)
         });
         let slice = self.rules.tunables.base_slice.as_nanos();

@@ -87,6 +87,89 @@ fn only_a_pick_begins_protection() {
     }
 }
 
+/// A task with a slice of 5 ms runs alone, due after 2.5 ms, until when it is protected. One with 0.7 ms wakes 1 ms later at V, due at 1.7 ms, and is
+/// what is picked without protection: it preempts and ends it, on 6.12 as the task's deadline is not that of its pick any more.
+#[test]
+fn a_shorter_slice_that_preempts_ends_protection() {
+    for (release, ends) in [("6.12", 2_500_001), ("6.18.16", MS), ("6.18.32", MS), ("6.18.33", MS), ("7.2", MS)] {
+        let mut lab = Lab::new(release, &[]);
+        let sleeper = lab.task();
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        let came = lab.entity(running).vruntime;
+        lab.run(CPU0, MS);
+        assert!(lab.wake(sleeper), "{release}");
+        assert_eq!(lab.entity(running).vprot.since(came) as u64, ends, "{release}");
+    }
+}
+
+/// The same with a BATCH task of 0.1 ms that waits since the running one was picked, due after 0.05 ms: that is picked without protection, and the
+/// woken task does not preempt. On 6.12 it ends protection all the same, for it is eligible and due before the running one; since 9de74a9850b9
+/// (6.17) protection only lasts no longer than the shortest slice that waits.
+#[test]
+fn a_shorter_slice_that_is_not_picked_leaves_protection() {
+    for (release, ends) in [("6.12", 2_500_001), ("6.18.16", 100_000), ("6.18.32", 100_000), ("7.2", 100_000)] {
+        let mut lab = Lab::new(release, &[]);
+        let sleeper = lab.task();
+        lab.schedule(CPU0);
+        lab.sleep(CPU0);
+        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+        assert_eq!(lab.schedule(CPU0), running);
+        let came = lab.entity(running).vruntime;
+        with_slice(&mut lab, Policy::Batch, 100 * US);
+        assert!(!lab.wake(sleeper), "{release}");
+        assert_eq!(lab.entity(running).vprot.since(came) as u64, ends, "{release}");
+    }
+}
+
+/// Five tasks come at V in the order of their deadlines, each to the right of the one before: with 10 ms at nice -20, 2 ms, 1 ms at nice 5, 4 ms and
+/// 4.5 ms. As the third comes the second takes the first one's place as the root, which is computed once more with the fourth. As the fifth
+/// comes the fourth takes the third one's place, and knows of 4 ms and 4.5 ms alone. The first one is picked and leaves: the root is computed
+/// with 2 ms and that 4 ms. Then a black node is missing on its left, and the fourth takes its place, still with 4 ms, though the third one, now
+/// below it, has 1 ms. So long the picked task is protected until 51b0e68cfa0a (7.3, 7.2.7, 6.18.53); 4 ms are 4 ms · 1024/88761 of its
+/// virtual time.
+#[test]
+fn a_rotated_tree_misses_the_shortest_slice() {
+    let known = [("6.18.15", 4), ("6.18.17", 4), ("6.18.52", 4), ("6.18.53", 1), ("7.2.6", 4), ("7.2.7", 1)];
+    for (release, shortest) in known {
+        let mut lab = Lab::new(release, &[]);
+        let tasks = [(-20, 10_000), (0, 2_000), (5, 1_000), (0, 4_000), (0, 4_500)].map(|(nice, slice)| {
+            let slice = Some(Time::from_micros(slice));
+            let task = lab.sched.new_task(&Attributes { slice, ..attributes(Policy::Other, nice) });
+            lab.sched.wake_up_new_task(task, CPU0);
+            task
+        });
+        let deadlines = tasks.map(|task| lab.entity(task).deadline.since(ORIGIN));
+        assert!(deadlines.is_sorted(), "{deadlines:?}");
+        assert_eq!(lab.schedule(CPU0), tasks[0]);
+        assert_eq!(lab.entity(tasks[0]).vprot.since(ORIGIN) as u64, shortest * MS * 1024 / 88_761, "{release}");
+    }
+}
+
+/// Three tasks come to a group in the order of their deadlines, so that the second becomes the root of its queue without a look at the first, which
+/// has the shortest slice. The group's slice is what the root says. It makes no difference whether the queue was made before a task
+/// asked for a slice of its own or after that.
+#[test]
+fn a_rotated_tree_of_a_group_misses_the_shortest_slice() {
+    for (release, shortest) in [("6.12", 2), ("6.18.15", 2), ("7.2.6", 2), ("7.2.7", 1)] {
+        for made_before in [true, false] {
+            let mut lab = Lab::new(release, &[]);
+            let above = group(&mut lab, GroupId::ROOT, 100);
+            if made_before {
+                lab.sched.ids_of_group(above, CPU0);
+            }
+            for slice in [MS, 2 * MS, 3 * MS] {
+                let task = with_slice(&mut lab, Policy::Other, slice);
+                lab.sched.sched_move_task(task, above);
+            }
+            let entity = lab.sched.group_entity(above, CPU0).expect("with tasks");
+            assert_eq!(entity.slice, shortest * MS, "{release}, {made_before}");
+        }
+    }
+}
+
 /// A running group's entity that is reweighted keeps what is left of its protection in real time since 7.0: at twice the weight that is half of it in
 /// virtual time. Alone the entity stands at V, which nothing moves, and is protected for its request. On 6.18 its lag, 0, is written to where the end
 /// of its protection stands: a virtual time long past, unless virtual time is still below 0. Then, from 6.18.17 on, what that leaves is halved.

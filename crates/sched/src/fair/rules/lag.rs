@@ -2,6 +2,7 @@
 
 use crate::entity::{Entity, Vruntime};
 use crate::fair::cfs_rq::CfsRq;
+use crate::fair::timeline::{Augmentation, Longest};
 use crate::rules::Rules;
 
 impl CfsRq {
@@ -23,6 +24,20 @@ impl CfsRq {
 }
 
 impl Rules {
+    /// How the kernel's tree of a timeline knows the shortest and the longest slice ([`RuleSet::places_move_slices`],
+    /// [`RuleSet::arrival_sets_longest_slice`]).
+    ///
+    /// [`RuleSet::places_move_slices`]: schedlab_model::RuleSet
+    /// [`RuleSet::arrival_sets_longest_slice`]: schedlab_model::RuleSet
+    pub(crate) fn augmentation(&self) -> Augmentation {
+        let longest = match (self.lag_limited_by_longest_slice, self.arrival_sets_longest_slice) {
+            (false, _) => Longest::Absent,
+            (true, false) => Longest::Kept,
+            (true, true) => Longest::Own,
+        };
+        Augmentation { moves_slices: self.places_move_slices, longest }
+    }
+
     /// What limits lag, in nanoseconds of real time: two slices of its `own`, since 6e3c0a4e1ad1 (7.0, 6.18.17) the queue's longest slice and a
     /// tick ([`RuleSet::lag_limited_by_longest_slice`]).
     ///
@@ -66,6 +81,24 @@ mod tests {
     use schedlab_model::Scheduler;
 
     use super::*;
+
+    /// Before 7.0 and 6.18.17 there is no longest slice; both fixes came with 7.3, 7.2.7 and 6.18.53.
+    #[test]
+    fn what_a_tree_knows_of_slices_follows_the_release() {
+        let known = [
+            ("6.12", false, Longest::Absent),
+            ("6.18.16", false, Longest::Absent),
+            ("6.18.17", false, Longest::Kept),
+            ("6.18.53", true, Longest::Own),
+            ("7.2.6", false, Longest::Kept),
+            ("7.2.7", true, Longest::Own),
+            ("7.3", true, Longest::Own),
+        ];
+        for (release, moves_slices, longest) in known {
+            let rules = Rules::new(&Scheduler::new(release.parse().unwrap()), 1).unwrap();
+            assert_eq!(rules.augmentation(), Augmentation { moves_slices, longest }, "{release}");
+        }
+    }
 
     /// `update_entity_lag` of 7.2 while the entity is delayed: `max(vlag, se->vlag)`, and with DELAY_ZERO no more than 0.
     #[test]

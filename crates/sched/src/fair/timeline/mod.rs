@@ -5,7 +5,11 @@
 //! two cache lines where a tree walks seven, and stays logarithmic by splitting runs. A picked entity is among the first, and a new one
 //! is placed near either end; so a run is a ring, where insertion and removal move the entries towards the nearer end. Mostly there are
 //! only a few entries, which have an array of their own.
+//!
+//! What the root of the kernel's tree says of slices is the shortest and the longest one, which are known without it. Where the kernel's fields
+//! are not exact and slices differ, its tree is kept beside the runs ([`Timeline::keep_tree`]).
 
+mod augmented;
 mod few;
 mod ring;
 mod run;
@@ -14,7 +18,10 @@ mod slices;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+pub(crate) use crate::fair::timeline::augmented::{Augmentation, Longest};
+
 use crate::entity::{EntityId, Vruntime};
+use crate::fair::timeline::augmented::AugmentedTree;
 use crate::fair::timeline::few::{FEW, Few};
 use crate::fair::timeline::ring::{RING, Ring};
 use crate::fair::timeline::run::Run;
@@ -64,7 +71,7 @@ const fn steps(count: usize) -> u64 {
 /// timeline.remove(Vruntime(5), first);
 /// assert_eq!(timeline.len(), 2);
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[repr(C)]
 pub struct Timeline {
     /// All entries while they are few, and have been since the queue was empty; else none.
@@ -72,13 +79,56 @@ pub struct Timeline {
     /// Those at either end come and go most, so this is a ring too.
     runs: VecDeque<Run>,
     arrivals: u64,
-    length: usize,
+    length: u32,
+    /// How many may be few: none where the kernel's tree is kept.
+    few_at_most: u32,
     /// Entries and runs that were compared or moved so far.
     operations: Cell<u64>,
     slices: Slices,
+    /// The kernel's tree, where its root's slices may not be exact.
+    tree: Option<Box<AugmentedTree>>,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Self {
+            few: Few::default(),
+            runs: VecDeque::new(),
+            arrivals: 0,
+            length: 0,
+            few_at_most: FEW as u32,
+            operations: Cell::new(0),
+            slices: Slices::default(),
+            tree: None,
+        }
+    }
 }
 
 impl Timeline {
+    /// From now on the slices that are told are those of the root of the kernel's tree. The tree is built of what is queued in the order in which
+    /// it came: what left before may have given the kernel's another shape.
+    pub(crate) fn keep_tree(&mut self, augmentation: Augmentation) {
+        if self.tree.is_some() {
+            return;
+        }
+        self.few.take().all().iter().for_each(|entry| self.insert_in_run(*entry));
+        self.few_at_most = 0;
+        let mut tree = AugmentedTree::new(augmentation);
+        let mut queued: Vec<_> = self.runs.iter().flat_map(|run| run.entries.iter()).copied().collect();
+        queued.sort_unstable_by_key(|entry| entry.sequence);
+        queued.into_iter().for_each(|entry| tree.insert(entry));
+        self.tree = Some(Box::new(tree));
+    }
+
+    /// An empty one, which keeps the kernel's tree if this one does.
+    pub(crate) fn another(&self) -> Self {
+        let mut another = Self::default();
+        if let Some(tree) = &self.tree {
+            another.keep_tree(tree.augmentation());
+        }
+        another
+    }
+
     /// Entries and runs that were compared or moved so far, to put in, take out or pick: what it costs, counted instead of timed.
     pub const fn operations(&self) -> u64 {
         self.operations.get()
@@ -91,7 +141,7 @@ impl Timeline {
 
     /// How many entities are queued. O(1).
     pub fn len(&self) -> usize {
-        self.length
+        self.length as usize
     }
 
     /// Whether nothing is queued. O(1).
@@ -104,7 +154,7 @@ impl Timeline {
     pub fn insert(&mut self, key: Vruntime, vruntime: Vruntime, slice: u64, entity: EntityId) -> u64 {
         let sequence = self.arrivals;
         self.arrivals += 1;
-        if self.length < FEW && self.length == self.few.all().len() {
+        if self.length < self.few_at_most && self.len() == self.few.all().len() {
             let moved = self.few.insert(Entry { key, sequence, vruntime, slice, entity });
             self.count(1 + moved);
         } else {
@@ -121,7 +171,11 @@ impl Timeline {
         if !self.few.is_empty() {
             self.few.take().all().iter().for_each(|entry| self.insert_in_run(*entry));
         }
-        self.insert_in_run(Entry { key, sequence, vruntime, slice, entity });
+        let entry = Entry { key, sequence, vruntime, slice, entity };
+        if let Some(tree) = &mut self.tree {
+            tree.insert(entry);
+        }
+        self.insert_in_run(entry);
     }
 
     fn insert_in_run(&mut self, Entry { key, sequence, vruntime, slice, entity }: Entry) {
@@ -168,6 +222,9 @@ impl Timeline {
     }
 
     fn remove_among_many(&mut self, key: Vruntime, sequence: u64) -> bool {
+        if let Some(tree) = &mut self.tree {
+            tree.remove(key, sequence);
+        }
         let Some(first) = self.runs.front_mut() else { return false };
         if first.entries.len() > 1 && first.entries.front().is_some_and(|entry| entry.sequence == sequence) {
             // The first of all.
@@ -210,6 +267,7 @@ impl Timeline {
             return (sequence, self.few.first().map(|first| (first.entity, first.key)));
         }
         if self.runs.len() == 1
+            && self.tree.is_none()
             && let Some(run) = self.runs.front_mut()
             && let Some(next) = run.rotate(key, sequence, vruntime, slice, entity)
         {
@@ -252,6 +310,9 @@ impl Timeline {
             let before = std::mem::replace(&mut entry.slice, slice);
             self.slices.remove(before);
             self.slices.add(slice);
+            if let Some(tree) = &mut self.tree {
+                tree.set_slice(key, sequence, slice);
+            }
         }
     }
 
@@ -352,14 +413,14 @@ impl Timeline {
     #[inline]
     pub fn shortest_slice(&self) -> Option<u64> {
         let few = self.few.all().iter().map(|entry| entry.slice).min();
-        few.or_else(|| self.slices.shortest())
+        few.or_else(|| self.tree.as_ref().map_or_else(|| self.slices.shortest(), |tree| tree.shortest()))
     }
 
-    /// The longest slice of all, in nanoseconds, as `max_slice` (6.18 on). O(1).
+    /// The longest slice of all, in nanoseconds, as `max_slice` (7.0 on, 6.18.17). O(1).
     #[inline]
     pub fn longest_slice(&self) -> Option<u64> {
         let few = self.few.all().iter().map(|entry| entry.slice).max();
-        few.or_else(|| self.slices.longest())
+        few.or_else(|| self.tree.as_ref().and_then(|tree| tree.longest())).or_else(|| self.slices.longest())
     }
 
     /// All entities in order.
