@@ -200,8 +200,33 @@ def test_chunks_have_several_simulations_and_all_together_each_once() -> None:
     lane = _Counting()
     assert _many(Workers([lane])) == _many(None)
     rows = np.concatenate([chunk[4] for (chunk,) in lane.chunks])
-    # The first was made here, to see how long one takes.
-    assert rows.tolist() == LATENCIES[1:].tolist()
+    # The first ones were made here, to see how long they take.
+    assert 0 < len(rows) <= len(LATENCIES) - 2
+    assert rows.tolist() == LATENCIES[-len(rows) :].tolist()
+
+
+def test_chunks_take_the_time_of_many_items_and_not_that_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The first call takes 10 s, as loading does, each one 1 s, and an item 1 ms: trials of 1, 1, 4,
+    # ... items take 1.001, 1.004, ... s. Chunks of 40 s have to be 39,000 items, were it not for
+    # the 1 s; the first trial that takes 2 s, a twentieth of it, has 1,024 items: 2.024 s, so that
+    # 40 s are 20,238 items.
+    clock = [0.0]
+    monkeypatch.setattr("schedlab.targets.workers.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(workers, "CHUNK_SECONDS", 40.0)
+    seen: list[int] = []
+
+    def work(items: range) -> int:
+        clock[0] += (10.0 if not seen else 1.0) + 0.001 * len(items)
+        seen.append(len(items))
+        return len(items)
+
+    lane = _Counting()
+    assert sum(Workers([lane]).spread(work, 100_000, range, work)) == 100_000
+    trials = [1, 1, 4, 16, 64, 256, 1024]
+    assert seen == [*trials, *[20_238] * 4, 100_000 - sum(trials) - 4 * 20_238]
+    assert len(lane.chunks) == 5
 
 
 @pytest.mark.usefixtures("short_chunks")
