@@ -13,7 +13,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.model.direction import Better
 from tuning_benchmark.contenders import OURS, REPEATS
 from tuning_benchmark.outcomes import CIRCUMSTANCES, trials_of
-from tuning_benchmark.page import Tabled, fewer, page, picture
+from tuning_benchmark.page import Tabled, fewer, page, picture, reachable
 from tuning_benchmark.register import DriftLaw, Register
 from tuning_benchmark.replayed import Behaviour, Kernel
 from tuning_benchmark.table import Table, TableRun, read_table
@@ -171,7 +171,10 @@ def test_the_page_says_what_is_missed_and_which_tables_are_missing() -> None:
     both = [_tabled({OURS: 24}), _tabled(dict.fromkeys(names[:5], 60))]
     assert fewer(both, lambda trial: trial.first, 480) == 10
     few = [_tabled({**dict.fromkeys(names, 48), OURS: 24})]
+    # TPE is certified in 48 runs, of which a certificate takes 2 * 12.
+    assert reachable(few, lambda trial: trial.first, 480) == 2
     text = page(REGISTER, few, Picture("<svg/>", "a picture"), None)
+    assert "| as used | 48 | 24 | 2.0 | 2.0 |" in text
     assert "takes 2.0 times fewer real runs than TPE if" in text
     assert "(goal: 5 times fewer; missed)" in text
     assert "1 of 18 tables" in text

@@ -179,7 +179,7 @@ def page(
         "# Searches compared by real runs",
         "",
         f"**Until a certified winner is there, `--screen` takes {_against(observed)} if an "
-        f"observer says when TPE has found the best, and {_against(used)} if nothing says so "
+        f"observer says when the best is found, and {_against(used)} if nothing says so "
         f"(goal: {goals.fewer:.0f} times fewer; {_met(min(observed, used) >= goals.fewer)}).**",
         f"False winners where all settings are the same: {ours:.1%} of the races (goal: at most "
         f"{goals.false_accepts:.0%}; {_met(ours <= goals.false_accepts)}), "
@@ -228,7 +228,11 @@ def _against(ratio: float) -> str:
 
     >>> _against(2.0), _against(0.5)
     ('2.0 times fewer real runs than TPE', '2.0 times as many real runs as TPE')
+    >>> _against(1.03)
+    'as many real runs as TPE'
     """
+    if f"{ratio:.1f}" == "1.0":
+        return "as many real runs as TPE"
     if ratio > 1:
         return f"{ratio:.1f} times fewer real runs than TPE"
     if ratio > 0:
