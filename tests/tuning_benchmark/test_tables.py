@@ -11,7 +11,7 @@ from scipy.stats import binom
 from fidelity.scatter import Picture
 from schedlab.boundary.errors import InputError
 from schedlab.model.direction import Better
-from tuning_benchmark.contenders import OURS, REPEATS
+from tuning_benchmark.contenders import NAMES, OURS, REPEATS
 from tuning_benchmark.outcomes import CIRCUMSTANCES, trials_of
 from tuning_benchmark.page import Tabled, fewer, page, picture, reachable
 from tuning_benchmark.register import DriftLaw, Register
@@ -154,6 +154,23 @@ def test_trials_are_kept_and_repeat_themselves(
     # Another table has trials of its own.
     trials_of(REGISTER, _table(0.02, seed=2), tmp_path, said.append)
     assert len(said) == 6
+
+
+def test_controls_ask_every_search_and_tpe_on_the_first_workload_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: object, names: list[str], **__: object) -> dict[str, list[Trial]]:
+        return {name: [] for name in names}
+
+    monkeypatch.setattr("tuning_benchmark.outcomes.contest", nothing)
+    first = trials_of(REGISTER, _table(0.02), tmp_path, lambda _: None)
+    assert list(first["A/A"]) == list(first["A/A with drift"]) == list(NAMES)
+    assert list(first["with drift"]) == ["random", REPEATS, OURS]
+    other = _table(0.02)
+    other.workload = "schbench"
+    assert list(trials_of(REGISTER, other, tmp_path, lambda _: None)["A/A"]) == [
+        name for name in NAMES if name != "tpe"
+    ]
 
 
 def _tabled(runs: dict[str, int | None]) -> Tabled:
