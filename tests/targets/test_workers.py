@@ -16,6 +16,7 @@ import pytest
 
 from schedlab import Machine, Scheduler, Workload, simulate_many
 from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.extras import load
 from schedlab.experiment.subjects import Described
 from schedlab.targets import workers
 from schedlab.targets.target import Simulated
@@ -302,6 +303,18 @@ def _both(address: str) -> Iterator[Workers]:
 def test_the_workers_of_a_dask_scheduler_come_to_the_same() -> None:
     with _cluster() as address, _both(address) as given:
         assert _many(given) == _many(None)
+
+
+@pytest.mark.usefixtures("short_chunks")
+def test_a_cluster_that_dask_starts_itself_comes_to_the_same() -> None:
+    with load("distributed").LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        with opened(f"dask://{address}") as given:
+            assert given is not None
+            assert given.count == 2
+            assert _many(given) == _many(None)
 
 
 def test_a_dask_worker_that_is_killed_costs_its_chunk(tmp_path: Path) -> None:
