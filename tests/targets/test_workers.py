@@ -16,6 +16,7 @@ import pytest
 
 from schedlab import Machine, Scheduler, Workload, simulate_many
 from schedlab.boundary.errors import InputError, RunError
+from schedlab.boundary.extras import load
 from schedlab.experiment.subjects import Described
 from schedlab.targets import workers
 from schedlab.targets.target import Simulated
@@ -200,8 +201,33 @@ def test_chunks_have_several_simulations_and_all_together_each_once() -> None:
     lane = _Counting()
     assert _many(Workers([lane])) == _many(None)
     rows = np.concatenate([chunk[4] for (chunk,) in lane.chunks])
-    # The first was made here, to see how long one takes.
-    assert rows.tolist() == LATENCIES[1:].tolist()
+    # The first ones were made here, to see how long they take.
+    assert 0 < len(rows) <= len(LATENCIES) - 2
+    assert rows.tolist() == LATENCIES[-len(rows) :].tolist()
+
+
+def test_chunks_take_the_time_of_many_items_and_not_that_of_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # The first call takes 10 s, as loading does, each one 1 s, and an item 1 ms: trials of 1, 1, 4,
+    # ... items take 1.001, 1.004, ... s. Chunks of 40 s have to be 39,000 items, were it not for
+    # the 1 s; the first trial that takes 2 s, a twentieth of it, has 1,024 items: 2.024 s, so that
+    # 40 s are 20,238 items.
+    clock = [0.0]
+    monkeypatch.setattr("schedlab.targets.workers.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(workers, "CHUNK_SECONDS", 40.0)
+    seen: list[int] = []
+
+    def work(items: range) -> int:
+        clock[0] += (10.0 if not seen else 1.0) + 0.001 * len(items)
+        seen.append(len(items))
+        return len(items)
+
+    lane = _Counting()
+    assert sum(Workers([lane]).spread(work, 100_000, range, work)) == 100_000
+    trials = [1, 1, 4, 16, 64, 256, 1024]
+    assert seen == [*trials, *[20_238] * 4, 100_000 - sum(trials) - 4 * 20_238]
+    assert len(lane.chunks) == 5
 
 
 @pytest.mark.usefixtures("short_chunks")
@@ -277,6 +303,18 @@ def _both(address: str) -> Iterator[Workers]:
 def test_the_workers_of_a_dask_scheduler_come_to_the_same() -> None:
     with _cluster() as address, _both(address) as given:
         assert _many(given) == _many(None)
+
+
+@pytest.mark.usefixtures("short_chunks")
+def test_a_cluster_that_dask_starts_itself_comes_to_the_same() -> None:
+    with load("distributed").LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        with opened(f"dask://{address}") as given:
+            assert given is not None
+            assert given.count == 2
+            assert _many(given) == _many(None)
 
 
 def test_a_dask_worker_that_is_killed_costs_its_chunk(tmp_path: Path) -> None:

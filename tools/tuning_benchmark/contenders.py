@@ -16,6 +16,7 @@ from schedlab.search.optuna_search import OptunaSearch
 from schedlab.tuning import racing
 from schedlab.tuning.parameters import Parameters
 from schedlab.tuning.racing import Standing
+from schedlab.tuning.surrogate import Surrogate
 from tuning_benchmark.replayed import Asked
 
 DIRECT = ("random", "tpe", "cmaes", "pso")
@@ -25,7 +26,7 @@ REPEATS = "best of 5"
 """The usual rule: five repeats, kept if better by two standard deviations."""
 
 OURS = "screen and race"
-"""Simulated ranking, then a race."""
+"""Real runs that begin with a simulated ranking, then a race."""
 
 NAMES = (*DIRECT, REPEATS, OURS)
 
@@ -120,14 +121,29 @@ def certify(kernel: Asked, setting: int, protocol: Protocol, *, seed: int) -> bo
     return _compared(kernel, [setting], protocol, seed)[setting].certified
 
 
-def raced(
-    kernel: Asked, entrants: Sequence[int], *, seed: int, error: float = 0.05
+def explored(
+    kernel: Asked, model: Surrogate[int], *, limit: int, difference: float
 ) -> Iterator[Offer]:
-    """Race settings in the order of a prior, and name the leader after each heat.
+    """Run what a model asks for, and name its leader after each run.
 
     Args:
         kernel: what is asked for runs.
-        entrants: numbers of settings.
+        model: of the settings.
+        limit: runs at the most.
+        difference: expected loss at which it ends.
+    """
+    for leader in racing.explored(model, kernel.run, limit, difference):
+        yield Offer(leader, certified=False)
+
+
+def raced(
+    kernel: Asked, model: Surrogate[int], *, seed: int, error: float = 0.05
+) -> Iterator[Offer]:
+    """Explore and race settings, and name the winner after each heat.
+
+    Args:
+        kernel: what is asked for runs.
+        model: of the settings.
         seed: of the blocks' orders.
         error: of the whole race.
     """
@@ -136,7 +152,7 @@ def raced(
     def compare(heat: Sequence[int], protocol: Protocol) -> Mapping[int, Standing]:
         return _compared(kernel, heat, protocol, seed * 1000 + next(heats))
 
-    for one in racing.course(entrants, compare, error=error):
+    for one in racing.course(model, kernel.run, compare, error=error):
         yield Offer(one.winner or 0, certified=one.winner is not None)
 
 
@@ -161,5 +177,6 @@ def _compared(
             certified=judged.verdict is Verdict.BETTER,
             decided=judged.decided,
             worth=None if judged.ratio is None else judged.ratio.value,
+            pairs=answer.blocks,
         )
     return found

@@ -6,16 +6,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedlab.experiment.settings import Setting
+from schedlab.search.space import FloatArray
 from schedlab.tuning import racing
-from schedlab.tuning.screening import Screened, screen
+from schedlab.tuning.surrogate import Surrogate, likeness
 from tuning_benchmark.contenders import (
     AS_USED,
     DIRECT,
     NAMES,
+    OURS,
     REPEATS,
     Offer,
     certify,
     direct,
+    explored,
     raced,
     repeated,
 )
@@ -37,8 +40,9 @@ class Trial:
     Attributes:
         first: real runs until it has a certified winner within tolerance of the best, if one who
             knows the table says when to ask for it; None where that is beyond the limit.
-        used: the same where nothing says so, and the winner is asked for after each `AS_USED` runs,
-            or at the end of a race or a list; None beyond the limit, or for another winner.
+        used: the same where nothing says so: a direct search is asked for its winner after each
+            `AS_USED` runs, a race and a list end by themselves; None beyond the limit, or for
+            another winner.
         whole: real runs when it ends by itself, or with its first certified winner.
         accepted: whether it has a winner then.
         right: whether that one is really better than the present setting.
@@ -62,7 +66,8 @@ class Ground:
         register: what was written down.
         grid: what is searched.
         numbers: of the settings.
-        entrants: of the race, the best in simulation first.
+        simulated: the mean logarithm of each candidate's simulated cost.
+        alike: how much settings are alike, the present one first.
         kernel: returns what a trial with a seed asks for runs.
     """
 
@@ -70,7 +75,8 @@ class Ground:
     register: Register
     grid: Grid
     numbers: Mapping[Setting, int]
-    entrants: Sequence[int]
+    simulated: FloatArray
+    alike: FloatArray
     kernel: Callable[[int], Asked]
 
     def good(self, setting: int) -> bool:
@@ -83,31 +89,45 @@ class Ground:
         """Run a search once."""
         limit = self.register.protocol.limit
         kernel = self.kernel(seed)
+        first = None
+        if name != REPEATS and self.behaviour.best < 0:
+            first = self._observed(name, seed)
         if name in DIRECT:
             found, at_first = self.as_used(name, seed)
-            seen = self._observed(name, seed) if self.behaviour.best < 0 else None
-            return self._result(seen, found, *at_first)
+            return self._result(first, found, *at_first)
         if name == REPEATS:
             offers = repeated(kernel, len(self.behaviour.means), seed=seed, limit=limit)
         else:
-            offers = raced(kernel, self.entrants, seed=seed)
-        first, last = None, Offer(0, certified=False)
+            offers = raced(kernel, self.model(seed), seed=seed)
+        last = Offer(0, certified=False)
         for last in offers:
-            if first is None and last.certified and self.good(last.setting):
+            if name == REPEATS and first is None and last.certified and self.good(last.setting):
                 first = kernel.runs
         ended = kernel.runs
         used = ended if last.certified and self.good(last.setting) else None
         return self._result(first, used, ended, last.setting if last.certified else 0)
 
+    def model(self, seed: int) -> Surrogate[int]:
+        """Return what is known of the settings before any real run."""
+        candidates = range(1, len(self.simulated) + 1)
+        return Surrogate(0, candidates, self.simulated, self.alike, seed=seed)
+
     def _observed(self, name: str, seed: int) -> int | None:
-        """Return the runs of a direct search that an observer tells when to ask for its winner."""
+        """Return the runs of a search that an observer tells when to ask for its winner."""
         kernel, limit = self.kernel(seed), self.register.protocol.limit
         again = 0
-        for one in direct(name, kernel, self.grid.parameters, self.numbers, seed=seed, limit=limit):
+        offers = (
+            explored(kernel, self.model(seed), limit=limit, difference=0)
+            if name == OURS
+            else direct(name, kernel, self.grid.parameters, self.numbers, seed=seed, limit=limit)
+        )
+        for one in offers:
             if self.good(one.setting) and kernel.runs >= again:
                 if certify(kernel, one.setting, CERTIFICATE, seed=seed * 1000 + kernel.runs):
-                    return kernel.runs
+                    return kernel.runs if kernel.runs <= limit else None
                 again = kernel.runs + _PATIENCE
+            if kernel.runs >= limit:
+                break
         return None
 
     def as_used(self, name: str, seed: int) -> tuple[int | None, tuple[int, int]]:
@@ -132,13 +152,6 @@ class Ground:
     def _result(self, first: int | None, used: int | None, ended: int, winner: int) -> Trial:
         mean = float(self.behaviour.means[winner])
         return Trial(first, used, ended, winner != 0, mean < 0, 1 - float(np.exp(mean)))
-
-
-def screened_of(table: Table) -> Screened:
-    """Return what the simulation leaves of a table's settings."""
-    able = [place for place in range(1, len(table.settings)) if place not in table.failures]
-    costs = np.array(table.simulated).T[able]
-    return screen([table.settings[place] for place in able], costs)
 
 
 def contest(
@@ -167,6 +180,17 @@ def numbers_of(table: Table) -> dict[Setting, int]:
     return {table.settings[place]: number for number, place in enumerate(able)}
 
 
+def simulated_of(table: Table) -> FloatArray:
+    """Return the mean logarithm of each candidate's simulated cost.
+
+    One that comes to no end there is taken to be as bad as the worst one.
+    """
+    places = [table.settings.index(one) for one in numbers_of(table)][1:]
+    means = np.array(table.simulated).T[places].mean(axis=1)
+    finite = np.isfinite(means)
+    return np.asarray(np.where(finite, means, means[finite].max(initial=0.0)))
+
+
 def ground_of(
     register: Register, table: Table, behaviour: Behaviour, kernel: Callable[[int], Asked]
 ) -> Ground:
@@ -178,6 +202,7 @@ def ground_of(
         behaviour: by which settings are judged.
         kernel: returns what a trial with a seed asks for runs.
     """
-    numbers = numbers_of(table)
-    entrants = [numbers[one] for one in screened_of(table).kept]
-    return Ground(behaviour, register, register.places[table.place], numbers, entrants, kernel)
+    numbers, grid = numbers_of(table), register.places[table.place]
+    simulated = simulated_of(table)
+    alike = likeness(grid.parameters, list(numbers))
+    return Ground(behaviour, register, grid, numbers, simulated, alike, kernel)

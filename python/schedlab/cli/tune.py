@@ -142,7 +142,7 @@ def command(
         typer.Option(
             "--screen/--no-screen",
             help="Of a real place: search in simulation with its kernel's rules and --costs, and "
-            "race what simulation cannot separate from the best. The default wherever that can be "
+            "begin real runs with what ranks first there. The default wherever that can be "
             "simulated.",
             show_default=False,
         ),

@@ -25,7 +25,7 @@ class Told:
     Attributes:
         settings: those of the heat that decides, the winner first.
         heat: that heat.
-        sentences: what was screened out and by what, and how the race ended.
+        sentences: how many candidates were ranked, what was explored, and how the race ended.
         data: the same for machines.
     """
 
@@ -96,7 +96,7 @@ def raced(  # noqa: PLR0917 - all of them differ in kind
     command: Sequence[str],
     afresh: bool,
 ) -> Told:
-    """Race what a simulated tuning leaves, see `schedlab.tuning.screened.race_screened`.
+    """Race what a simulated tuning ranks, see `schedlab.tuning.screened.race_screened`.
 
     Args:
         found: the tuning.

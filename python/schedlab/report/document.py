@@ -122,7 +122,10 @@ def means(stored: StoredExperiment, store: Store) -> list[dict[str, Any]]:
         asked.setdefault(case["name"], []).append(case["metric"])
     values: dict[tuple[str, str, str], list[float]] = {}
     for (arm, _), found in store.values(stored.id).items():
-        for metric in asked.get(arm.rpartition(" | ")[0], ({"name": "", "unit": ""},)):
+        group = arm.rpartition(" | ")[0]
+        # Single runs on a real place beside the simulated ones name the place.
+        known = asked.get(group) or asked.get(group.rpartition(" on ")[0])
+        for metric in known or ({"name": "", "unit": ""},):
             name = metric["name"]
             numbers = values.setdefault((arm, name, metric.get("unit", "")), [])
             numbers.extend([found[name]] if name in found else [])

@@ -1,7 +1,5 @@
 """The simulator: a workload on a machine under a scheduler, in virtual time."""
 
-import math
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -138,13 +136,13 @@ def simulate_many(
     check_seed(seed)
     if workers is None or not len(rows):
         return _core.simulate_many(*what, rows, seed)
-    begun = time.perf_counter()
-    first = _core.simulate_many(*what, rows[:1], seed)
-    size = math.ceil(workers.chunk_seconds / (time.perf_counter() - begun))
-    if len(rows) <= 2 * size:
-        return np.concatenate([first, _core.simulate_many(*what, rows[1:], seed)])
-    parts = [rows[start : start + size] for start in range(1, len(rows), size)]
-    return np.concatenate([first, *workers.map(_in_turn, [(*what, part, seed) for part in parts])])
+    parts = workers.spread(
+        _in_turn,
+        len(rows),
+        lambda start, end: (*what, rows[start:end], seed),
+        lambda many: _core.simulate_many(*many),
+    )
+    return np.concatenate(parts)
 
 
 _Many = tuple[str, str, str, list[str], NDArray[np.int64], int]

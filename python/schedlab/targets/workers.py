@@ -1,9 +1,11 @@
 """Workers that simulate: processes here or of a cluster, behind `concurrent.futures.Executor`."""
 
 import ctypes
+import math
 import multiprocessing
 import os
 import signal
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import (
@@ -33,6 +35,12 @@ CHUNKS_A_SECOND = 200
 
 MOST = 10_000
 """Workers at the most."""
+
+_TRIED = 0.05
+"""Share of a chunk's time that a trial takes at the least by which the size of chunks is set."""
+
+_GROWTH = 4
+"""By what factor a trial has more items than the one before."""
 
 _AHEAD = 2
 """Chunks that a worker has at once, so that it does not wait for the next one."""
@@ -130,6 +138,54 @@ class Workers:
             for future in given:
                 future.cancel()
         return [found[number] for number in range(len(chunks))]
+
+    def spread(
+        self,
+        function: Callable[[Chunk], Done],
+        count: int,
+        chunk: Callable[[int, int], Chunk],
+        here: Callable[[Chunk], Done],
+    ) -> list[Done]:
+        """Return what a function says of many items, in chunks of `chunk_seconds` or more.
+
+        The first items are done in this process, in growing numbers, to see how long a chunk of
+        them takes: one alone takes longer than each of many. What takes less than two chunks stays
+        here as a whole.
+
+        Args:
+            function: of a module, so that a worker finds it by its name.
+            count: how many items there are.
+            chunk: returns the argument for the items from a number up to another one.
+            here: does in this process what a function does in a worker, on all its CPUs.
+
+        >>> from concurrent.futures import ThreadPoolExecutor
+        >>> with ThreadPoolExecutor(1) as pool:
+        ...     found = Workers([pool]).spread(sum, 9, range, sum)
+        >>> sum(found)
+        36
+        """
+        found: list[Done] = []
+        done, size, many = 0, 1, count
+        while done < count:
+            end = min(done + size, count)
+            begun = time.perf_counter()
+            found.append(function(chunk(done, end)))
+            took = time.perf_counter() - begun
+            # The first of all also does what is done once.
+            if done > 0:
+                many = math.ceil(self.chunk_seconds * (end - done) / took)
+                if took > _TRIED * self.chunk_seconds:
+                    done = end
+                    break
+                size *= _GROWTH
+            done = end
+        if done < count <= done + 2 * many:
+            return [*found, here(chunk(done, count))]
+        starts = range(done, count, many)
+        return [
+            *found,
+            *self.map(function, [chunk(start, min(start + many, count)) for start in starts]),
+        ]
 
     def _submit(self, lane: int, function: Callable[[Chunk], Done], chunk: Chunk) -> "Future[Done]":
         executor = self._lanes[lane]

@@ -56,12 +56,30 @@ class Range:
         """Return the value at a coordinate, rounded to three digits and to the kernel's unit."""
         value = coordinate
         if self.scale == "log":
-            # A range that begins at 0 has no ratios: it is shifted by a hundredth of its end, or by
-            # 100 us, whichever is less.
-            shift = 0.0 if self.low > 0 else min(self.high / 100, 1e5 if self.time else 1.0)
-            low, high = math.log(self.low + shift), math.log(self.high + shift)
+            shift, low, high = self._logs()
             value = math.exp(low + coordinate * (high - low)) - shift
         return self.rounded(value)
+
+    def coordinate(self, text: str) -> float:
+        """Return the coordinate of a value.
+
+        >>> Range("latency", 1, 9, time=False).coordinate("3")
+        0.5
+        """
+        value = float(parse_time(text) if self.time else int(text))
+        if self.scale == "log":
+            shift, low, high = self._logs()
+            return (math.log(value + shift) - low) / (high - low)
+        return value
+
+    def _logs(self) -> tuple[float, float, float]:
+        """Return what values are shifted by, and the logarithms of both ends.
+
+        A range that begins at 0 has no ratios: it is shifted by a hundredth of its end, or by
+        100 us, whichever is less.
+        """
+        shift = 0.0 if self.low > 0 else min(self.high / 100, 1e5 if self.time else 1.0)
+        return shift, math.log(self.low + shift), math.log(self.high + shift)
 
     def rounded(self, value: float) -> str:
         """Return a value within the range, rounded to three digits and to the kernel's unit.
@@ -100,6 +118,10 @@ class Options:
     def text(self, coordinate: float) -> str:
         """Return the value at a place."""
         return self.values[round(coordinate)]
+
+    def coordinate(self, text: str) -> float:
+        """Return the place of a value."""
+        return float(self.values.index(text))
 
 
 @dataclass(frozen=True, slots=True)

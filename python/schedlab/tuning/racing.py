@@ -1,36 +1,47 @@
-"""A race: candidates against the present setting on the real kernel, in heats.
+"""A race: single runs find the likely best, and heats against the present setting decide.
 
-The candidates enter in the order of a prior, such as a simulated ranking: one in the first heat,
-then two, then four at a time. A heat is a comparison as any other
-(`schedlab.experiment.sequential_experiment`): its settings and the present one run in interleaved
-blocks, a setting leaves as soon as its verdict is settled, and the heat ends when all are, or with
-its budget. The best certified setting so far, the leader, runs again in the next heat, which is
-looked at once: more runs would settle small differences to what is certified already. The race ends
-with a heat that certifies nothing better than the leader, for what would follow ranks lower still;
-without a leader it ends when all have run, and there is no gain.
+*Exploration* runs candidates one by one on the real kernel. Which one, says a model that begins
+with a simulated ranking and learns how far the kernel follows it (`schedlab.tuning.surrogate`). It
+ends when its leader is expected to cost at most `DIFFERENCE` more than the best, or with its
+budget.
+
+A *heat* compares the leader with the present setting as any other comparison does
+(`schedlab.experiment.sequential_experiment`): both run in interleaved blocks, a setting leaves as
+soon as its verdict is settled, and the heat ends when all are, or with its budget. A heat that
+certifies a setting ends the race. After one that does not, its ratios are told to the model,
+exploration goes on where there is something left to learn, and the next heat has more candidates.
 
 The heats share the error probability evenly (Boole's inequality) and the settings, metrics and
-looks of a heat by its protocol, so that all verdicts of a race, and the winner's among them, are
-right together with probability ``1 - error``. A winner thus needs no further runs: its runs were
-not chosen for having looked good, all settings' verdicts pay for the choice.
+looks of a heat by its protocol, so that all verdicts of a race are right together with probability
+``1 - error``. Runs of the exploration choose what enters a heat, and none of them counts in it: a
+winner is certified by fresh runs, however the model erred.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from schedlab.experiment.group_sequential import LOOKS, Protocol
+from schedlab.tuning.surrogate import Surrogate
 
-_GROWTH = (1, 2, 4)
-"""Candidates of the first heats; the last number is that of all further ones.
+HEATS = (1, 2, 4)
+"""Candidates of each heat at the most.
 
-The best in simulation is often the best on the kernel: alone with the present setting it costs two
-runs a block. More than four would leave each too small a share of the error probability for the
-first look to settle anything (`schedlab.experiment.stats.minimum_pairs`).
+The leader alone costs two runs a block. More than four would leave each too small a share of the
+error probability for the first look to settle anything
+(`schedlab.experiment.stats.minimum_pairs`).
 """
 
 BUDGET = 20
-"""Blocks of a heat at the most by default, while nothing is certified."""
+"""Blocks of a heat at the most by default."""
+
+EXPLORED = 60
+"""Single runs of a race at the most: the real settings that a search tries by default."""
+
+DIFFERENCE = 0.02
+"""Ratios up to which settings are equally good in practice (``difference`` in
+``validation/prediction.toml``)."""
 
 S = TypeVar("S")
 
@@ -43,95 +54,122 @@ class Standing:
         certified: whether it is certain to be better than the present one.
         decided: whether there is a verdict.
         worth: its ratio to the present setting, below 1 being better; None where there is none.
+        pairs: of runs that say so.
     """
 
     certified: bool
     decided: bool
     worth: float | None
+    pairs: int
 
 
 @dataclass(frozen=True, slots=True)
 class Race(Generic[S]):
-    """What a race came to.
+    """How a race stands.
 
     Attributes:
         winner: the certified setting with the least worth; None where nothing is certified.
-        heat: the number of the heat that certifies it, from 0; None without a winner.
         standings: by setting, of the last heat that it ran in.
-        unraced: settings that rank too low to run.
+        explored: single runs so far.
+        agreement: Spearman's correlation of simulated and real costs in them; None where they have
+            no order.
     """
 
     winner: S | None
-    heat: int | None
     standings: Mapping[S, Standing]
-    unraced: tuple[S, ...] = ()
+    explored: int
+    agreement: float | None
 
     @property
     def settled(self) -> bool:
-        """Whether every setting that ran has a verdict."""
+        """Whether every setting that ran in a heat has a verdict."""
         return all(one.decided for one in self.standings.values())
 
 
-def heats(entrants: Sequence[S]) -> list[list[S]]:
-    """Return the candidates of each heat.
+def explored(
+    model: Surrogate[S],
+    run: Callable[[S], float | None],
+    most: int = EXPLORED,
+    difference: float = DIFFERENCE,
+) -> Iterator[S]:
+    """Run candidates one by one, and yield the leader after each run until there is little to gain.
 
-    >>> heats("abcdefghijklm")
-    [['a'], ['b', 'c'], ['d', 'e', 'f', 'g'], ['h', 'i', 'j', 'k'], ['l', 'm']]
+    Args:
+        model: of the candidates; it is told what they cost.
+        run: runs a candidate once, and returns the logarithm of its cost; None where it cannot be
+            run.
+        most: single runs at the most, those that the model knows among them.
+        difference: expected loss at which it ends, as a share.
+
+    >>> import numpy as np
+    >>> model = Surrogate("now", ["a", "b"], [0.0, 0.1], np.eye(3))
+    >>> *_, leader = explored(model, lambda one: {"a": 0.5, "b": 0.1}[one])
+    >>> leader
+    'b'
     """
-    left, found = list(entrants), []
-    sizes = _sizes()
-    while left:
-        size = next(sizes)
-        found.append(left[:size])
-        left = left[size:]
-    return found
+    while model.left and model.runs < most:
+        one = model.next()
+        cost = run(one)
+        if cost is None:
+            model.leave_out(one)
+            continue
+        model.run(one, cost)
+        yield model.order()[0]
+        if model.loss() < math.log1p(difference):
+            return
 
 
 def course(
-    entrants: Sequence[S],
+    model: Surrogate[S],
+    run: Callable[[S], float | None],
     compare: Callable[[Sequence[S], Protocol], Mapping[S, Standing]],
     *,
     error: float = 0.05,
     band: float = 0.01,
     budget: int = BUDGET,
+    most: int = EXPLORED,
 ) -> Iterator[Race[S]]:
     """Race candidates against the present setting, and yield how the race stands after each heat.
 
     Args:
-        entrants: the candidates, in the order of the prior.
+        model: of the candidates, with their simulated costs as its prior.
+        run: see `explored`.
         compare: compares settings with the present one in fresh blocks by a protocol.
         error: probability with which any verdict is wrong at the most.
         band: half-width of what counts as the same.
-        budget: blocks of a heat at the most, while nothing is certified.
+        budget: blocks of a heat at the most.
+        most: single runs at the most.
 
     Raises:
         ValueError: a number out of range.
 
-    >>> settled = {"slow": Standing(False, True, 1.2), "fast": Standing(True, True, 0.9)}
-    >>> heat = lambda names, protocol: {one: settled[one] for one in names}
-    >>> [(race.winner, race.heat) for race in course(["slow", "fast"], heat)]
-    [(None, None), ('fast', 1)]
+    >>> import numpy as np
+    >>> model = Surrogate("now", ["slow", "fast"], [0.0, 0.1], np.eye(3))
+    >>> cost = {"slow": 0.2, "fast": -0.1}
+    >>> heat = lambda names, protocol: {
+    ...     one: Standing(cost[one] < 0, True, 1 + cost[one], 12) for one in names
+    ... }
+    >>> [race.winner for race in course(model, cost.get, heat)]
+    ['fast']
     """
-    to_run = heats(entrants)
-    winner: S | None = None
-    at: int | None = None
     standings: dict[S, Standing] = {}
-    for number, heat in enumerate(to_run):
-        leading = [] if winner is None else [winner]
-        blocks = min(budget, LOOKS[0]) if leading else budget
-        found = compare([*leading, *heat], protocol(len(to_run), error, band, blocks))
-        standings |= {one: found[one] for one in heat}
-        best = None if winner is None else found[winner].worth
-        if winner is not None and found[winner].certified:
-            at, standings[winner] = number, found[winner]
-        # A leader that this heat's budget did not certify again stays certified by an earlier one.
-        for one in heat:
-            worth = found[one].worth
-            if found[one].certified and worth is not None and (best is None or worth < best):
-                winner, at, best = one, number, worth
-        unraced = tuple(one for later in to_run[number + 1 :] for one in later)
-        yield Race(winner, at, dict(standings), unraced)
-        if winner is not None and winner in leading:
+    for size in HEATS:
+        for _ in explored(model, run, most):
+            pass
+        heat = model.order()[:size]
+        if not heat:
+            return
+        found = compare(heat, protocol(len(HEATS), error, band, budget))
+        standings |= found
+        for one, standing in found.items():
+            if standing.worth is not None:
+                model.ratio(one, math.log(standing.worth), standing.pairs)
+            if standing.decided or standing.worth is None:
+                model.leave_out(one)
+        better = {one: of.worth for one, of in found.items() if of.certified and of.worth}
+        winner = min(better, key=better.__getitem__, default=None)
+        yield Race(winner, dict(standings), model.runs, model.agreement())
+        if winner is not None:
             return
 
 
@@ -154,9 +192,3 @@ def protocol(count: int, error: float, band: float, budget: int) -> Protocol:
         raise ValueError(f"error is {error}: a number between 0 and 1 is needed")
     looks = (*(look for look in LOOKS if look < budget), budget)
     return Protocol(looks, band, 1 - error / max(1, count))
-
-
-def _sizes() -> Iterator[int]:
-    yield from _GROWTH
-    while True:
-        yield _GROWTH[-1]

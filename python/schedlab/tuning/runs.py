@@ -213,13 +213,9 @@ class Runs:
         work = [
             (cell, (self._seed + self._count[cell.name]) % 2**64, self._timeout) for cell in cells
         ]
-        begun = time.perf_counter()
-        made = _each(work[:1])
-        size = math.ceil(workers.chunk_seconds / (time.perf_counter() - begun))
-        chunks = [work[start : start + size] for start in range(1, len(work), size)]
-        if len(chunks) > 1:
-            made += [once for part in workers.map(_each, chunks) for once in part]
-        for cell, once in zip(cells, made, strict=False):
+        parts = workers.spread(_each, len(work), lambda start, end: work[start:end], _each)
+        made = [once for part in parts for once in part]
+        for cell, once in zip(cells, made, strict=True):
             self._made[cell.name, self._count[cell.name]] = once
 
     def _simulated(

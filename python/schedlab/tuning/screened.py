@@ -1,15 +1,18 @@
-"""A tuning that simulates first: real runs go to what simulation cannot separate from the best.
+"""A tuning that simulates first: real runs begin with what the simulation ranks first.
 
 The search runs in simulation, with the rules of the place's kernel; `schedlab.tuning.screening`
-says which of its candidates are left, and these race on the real kernel
-(`schedlab.tuning.racing`), whose verdicts are those of every comparison.
+ranks its candidates, and these race on the real kernel (`schedlab.tuning.racing`), whose verdicts
+are those of every comparison.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
-from schedlab.boundary.errors import InputError
+import numpy as np
+
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.experiment import campaign
 from schedlab.experiment.group_sequential import Protocol
 from schedlab.experiment.sequential_experiment import Progress
@@ -19,12 +22,16 @@ from schedlab.model import Machine, Scheduler
 from schedlab.store import Store
 from schedlab.targets import host
 from schedlab.targets.target import Host, Simulated, Target
-from schedlab.tuning.aims import Aims
+from schedlab.tuning.aims import Aims, Part
 from schedlab.tuning.certification import certificates, certify
+from schedlab.tuning.objective import DEFAULT
 from schedlab.tuning.parameters import Parameters
-from schedlab.tuning.racing import BUDGET, Race, Standing, course
+from schedlab.tuning.racing import BUDGET, EXPLORED, Race, Standing, course
 from schedlab.tuning.result import Tuning
-from schedlab.tuning.screening import Screened, candidates, screen, simulated_costs
+from schedlab.tuning.runs import Case, Runs
+from schedlab.tuning.screening import candidates, simulated_costs
+from schedlab.tuning.surrogate import Surrogate, likeness
+from schedlab.tuning.tuner import Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +39,21 @@ class Raced:
     """What candidates came to on the real kernel.
 
     Attributes:
-        screened: which of them simulation left.
+        ranked: the candidates, the best in simulation first.
+        failed: how many others cannot be simulated or run, or break a floor.
         race: the race; None where no candidate was left.
         results: of each heat.
     """
 
-    screened: Screened
+    ranked: tuple[Setting, ...]
+    failed: int
     race: Race[Setting] | None
     results: tuple[campaign.Result, ...]
 
     @property
     def deciding(self) -> campaign.Result | None:
-        """The heat that certifies the winner, or the last one."""
-        if self.race is None or not self.results:
-            return None
-        return self.results[-1 if self.race.heat is None else self.race.heat]
+        """The last heat, which certifies the winner if there is one."""
+        return self.results[-1] if self.results else None
 
     @property
     def settings(self) -> list[Setting]:
@@ -54,9 +61,7 @@ class Raced:
         if self.race is None or self.deciding is None:
             return []
         ran = {
-            Setting(cell["values"]): None
-            for cell in self.deciding.plan["cells"]
-            if cell["values"] and Setting(cell["values"]) in self.race.standings
+            Setting(cell["values"]): None for cell in self.deciding.plan["cells"] if cell["values"]
         }
         winner = [] if self.race.winner is None else [self.race.winner]
         return [*winner, *(one for one in ran if one not in winner)]
@@ -64,36 +69,51 @@ class Raced:
     @property
     def runs(self) -> int:
         """Real runs, those of comparisons of the present setting with itself left out."""
-        return sum(len(one.settled.order) for one in self.results)
+        explored = 0 if self.race is None else self.race.explored
+        return explored + sum(len(one.settled.order) for one in self.results)
 
     def sentences(self) -> list[str]:
-        """Say what was screened out and by what, and what the race came to."""
-        found = [self.screened.sentence()]
-        if self.race is None:
+        """Say how many candidates were ranked, how they were explored, and how the race ended."""
+        broken = f", and {self.failed} break a floor or cannot be run" if self.failed else ""
+        counted = "1 candidate" if len(self.ranked) == 1 else f"{len(self.ranked)} candidates"
+        found = [f"simulation ranked {counted}{broken}"]
+        race = self.race
+        if race is None:
             return found
-        raced = len(self.race.standings)
+        order = (
+            "" if race.agreement is None
+            else f"; simulated and real order correlate by {race.agreement:.1f}"
+        )  # fmt: skip
+        found.append(f"exploration: {_runs(race.explored)}{order}")
         heats = "1 heat" if len(self.results) == 1 else f"{len(self.results)} heats"
-        said = f"race: {raced} of {len(self.screened.kept)} in {heats}, {self.runs} real runs"
-        if self.race.winner is not None:
-            rest = len(self.race.unraced)
-            ended = f"; {rest} that rank lower in simulation did not run" if rest else ""
-            return [*found, f"{said}; won by {self.race.winner}{ended}"]
-        settled = "settled: no gain" if self.race.settled else "no gain is certain"
-        return [*found, f"{said}; {settled}"]
+        in_heats = self.runs - race.explored
+        said = f"race: {len(race.standings)} of them in {heats}, {_runs(in_heats)}"
+        if race.winner is not None:
+            return [*found, f"{said}; won by {race.winner}"]
+        ended = "settled: no gain" if race.settled else "no gain is certain"
+        return [*found, f"{said}; {ended}"]
 
     def as_data(self) -> dict[str, Any]:
         """Return it as plain data; the winner is the present setting where nothing is certified."""
         race = self.race
         return {
-            "screened": self.screened.as_data(),
+            "screened": {
+                "ranked": [dict(one.values) for one in self.ranked],
+                "failed": self.failed,
+            },
             "race": {
                 "winner": {} if race is None or race.winner is None else dict(race.winner.values),
                 "settled": race is None or race.settled,
                 "runs": self.runs,
+                "explored": 0 if race is None else race.explored,
+                "agreement": None if race is None else race.agreement,
                 "heats": [one.id for one in self.results],
-                "unraced": 0 if race is None else len(race.unraced),
             },
         }
+
+
+def _runs(count: int) -> str:
+    return "1 real run" if count == 1 else f"{count} real runs"
 
 
 def counterpart(
@@ -151,9 +171,11 @@ def race_screened(
     afresh: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> Raced:
-    """Screen the candidates of a simulated tuning, and race what is left on the real kernel.
+    """Race the candidates of a simulated tuning on the real kernel.
 
     The default is compared with itself before the first heat; where it differs, nothing is certain.
+    Single runs are kept with the tuning, those of a heat as the comparison that it is. Floors are
+    judged in heats.
 
     Args:
         found: the simulated tuning.
@@ -173,13 +195,27 @@ def race_screened(
     Raises:
         InputError, NotPermittedError: what the place cannot do.
         RunError: nothing could be run.
-        Interrupted: on KeyboardInterrupt; see `schedlab.experiment.campaign.run`.
+        Interrupted, Stopped: on KeyboardInterrupt; see `schedlab.experiment.campaign.run` and
+            `schedlab.tuning.tune_subjects`.
     """
     tried = candidates(found)
-    costs = simulated_costs(
+    simulated = simulated_costs(
         subjects, place, tried, metrics=metrics, keep=keep, first_seed=found.fresh_seed
+    ).mean(axis=1)
+    able = [
+        index
+        for index in np.argsort(simulated, kind="stable").tolist()
+        if np.isfinite(simulated[index]) and _allowed(tried[index], target)
+    ]
+    ranked = [tried[index] for index in able]
+    model = Surrogate(
+        DEFAULT,
+        ranked,
+        simulated[able],
+        likeness(found.parameters, [DEFAULT, *ranked]),
+        seed=found.fresh_seed,
     )
-    screened = screen(tried, costs)
+    single = _Single(found, subjects, target, store, timeout=timeout, progress=progress)
     results: list[campaign.Result] = []
 
     def compare(heat: Sequence[Setting], protocol: Protocol) -> Mapping[Setting, Standing]:
@@ -202,11 +238,64 @@ def race_screened(
         return _standings(result, heat, found.aims, reliable=not results[0].suspicious)
 
     race: Race[Setting] | None = None
-    for standing in course(screened.kept, compare, band=band, budget=budget):
-        race = standing
-        if results[0].suspicious:
-            break
-    return Raced(screened, race, tuple(results))
+    try:
+        for standing in course(model, single.cost, compare, band=band, budget=budget):
+            race = standing
+            if results[0].suspicious:
+                break
+    except KeyboardInterrupt as interrupt:
+        if isinstance(interrupt, campaign.Interrupted):
+            raise
+        raise Stopped(single.runs.done) from interrupt
+    return Raced(tuple(ranked), len(tried) - len(ranked), race, tuple(results))
+
+
+class _Single:
+    """Single runs of settings on a real place, kept with the tuning."""
+
+    def __init__(
+        self,
+        found: Tuning,
+        subjects: Sequence[tuple[str, Subject]],
+        target: Target,
+        store: Store,
+        *,
+        timeout: float,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._aims = found.aims
+        # The names of a place's runs, so that those of the simulation are others.
+        self._cases = {
+            name: Case(f"{name} on {target.name}", one, found.aims.metrics_of(name))
+            for name, one in subjects
+        }
+        self._progress = progress
+        self.runs = Runs(
+            target, timeout=timeout, seed=found.fresh_seed, store=store, experiment=found.id
+        )
+
+    def cost(self, setting: Setting) -> float | None:
+        """Run every workload once, and return the mean logarithm of the cost; None if one fails."""
+        costs: dict[Part, float] = {}
+        try:
+            for name, case in self._cases.items():
+                values = self.runs.one(case, setting, dispensable=True)
+                costs |= {Part(name, metric): cost for metric, cost in case.costs(values).items()}
+        except RunError:
+            return None
+        if self._progress is not None:
+            most = EXPLORED * len(self._cases)
+            self._progress(Progress(self.runs.done, most, str(setting), 1))
+        return fmean(self._aims.means(np.array([costs[part] for part in self._aims.parts])))
+
+
+def _allowed(setting: Setting, target: Target) -> bool:
+    """Whether the place takes a combination of values that it takes one by one."""
+    try:
+        setting.check(target)
+    except InputError:
+        return False
+    return True
 
 
 def _standings(
@@ -219,6 +308,7 @@ def _standings(
                 answer.judged.decided for answer in one.answers.values() if answer.question.decisive
             ),
             worth=one.worth,
+            pairs=min((answer.blocks for answer in one.answers.values()), default=0),
         )
         for one in certificates([result], list(heat), aims)
     }
