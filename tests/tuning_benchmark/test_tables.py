@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,6 +198,38 @@ def test_the_page_says_what_is_missed_and_which_tables_are_missing() -> None:
     assert "1 of 18 tables" in text
     assert "apache on vm:6.12" in text.split("missing: ")[1].splitlines()[0]
     assert "| vm:6.1 hackbench | 48 | 48 | 48 | 48 | 48 | 24 | 2.0 |" in text
+
+
+def test_the_page_says_what_a_setting_gives_for_what() -> None:
+    def condition(gain: str, boot: str, change: float) -> dict[str, Any]:
+        return {
+            "boot": 1,
+            "gain": gain,
+            "circumstances": {"kernels": ["6.1.0"], "boots": [f"{boot}-long"], "begun": "today"},
+            "answers": [
+                {
+                    "workload": "hackbench",
+                    "metric": "turnaround",
+                    "change": change,
+                    "verdict": "better",
+                    "pairs": 12,
+                }
+            ],
+        }
+
+    trade = {
+        "setting": {"policy": "batch"},
+        "target": "vm:6.1",
+        "certified": condition("holds", "11111111", -0.352),
+        "sessions": [{"conditions": [condition("undecided", "22222222", -0.2)]}],
+    }
+    text = page(REGISTER, [_tabled({OURS: 24})], Picture("<svg/>", "a picture"), None, trade)
+    part = text.split("## A certified trade")[1].split("## ")[0]
+    assert "`policy=batch` on vm:6.1" in part
+    first = "| certified | 6.1.0 | 11111111 | today | -35.2% (better, 12 pairs) | holds |"
+    later = "| later, boot 1 | 6.1.0 | 22222222 | today | -20.0% (better, 12 pairs) | undecided |"
+    assert first in part
+    assert later in part
 
 
 def test_the_picture_has_a_row_a_table_and_a_colour_a_search() -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from fidelity import command
 from schedlab.boundary.files import write_text
@@ -18,6 +19,9 @@ from tuning_benchmark.register import Register
 from tuning_benchmark.table import FEWEST, read_table
 
 _CONFIRMED = "confirmed.json"
+
+_TRADE = "trade.json"
+"""What ``schedlab verify --json`` said of a setting for two aims."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -64,12 +68,16 @@ def _run(given: argparse.Namespace) -> bool:
             Tabled.of(table, trials_of(register, table, given.trials, say)) for table in tables
         ]
         if given.page is not None:
-            real = json.loads(confirmed.read_text("utf-8")) if confirmed.is_file() else None
+            real, trade = (_kept(given.directory / name) for name in (_CONFIRMED, _TRADE))
             drawn = picture([one for one in tabled if one.gains(register.protocol.within)])
             write_text(given.page.with_suffix(".svg"), drawn.svg)
-            write_text(given.page, page(register, tabled, drawn, real))
+            write_text(given.page, page(register, tabled, drawn, real, trade))
             say(f"written to {given.page}")
     return complete
+
+
+def _kept(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
 if __name__ == "__main__":

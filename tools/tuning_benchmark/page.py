@@ -153,6 +153,7 @@ def page(
     tables: Sequence[Tabled],
     drawn: Picture,
     confirmed: Mapping[str, Any] | None,
+    trade: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the page as Markdown.
 
@@ -161,6 +162,7 @@ def page(
         tables: with their trials.
         drawn: the picture, beside the page.
         confirmed: one seed of each search for real.
+        trade: what ``schedlab verify --json`` says of a setting for several aims.
     """
     protocol, goals = register.protocol, register.goals
     gaining = [one for one in tables if one.gains(protocol.within)]
@@ -218,6 +220,7 @@ def page(
         *_accepts(register, tables),
         *_tables(tables),
         *_confirmed(confirmed),
+        *([] if trade is None else _traded(trade)),
         *_method(register, tables),
     ]
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -397,6 +400,33 @@ def _confirmed(confirmed: Mapping[str, Any] | None) -> list[str]:
         f"One seed of each search on the kernel itself instead of its table: {confirmed['table']}."
     )
     return ["## For real", "", text, "", *table(head, rows), ""]
+
+
+def _traded(trade: Mapping[str, Any]) -> list[str]:
+    """Say what a setting gives for what, when it was certified and later."""
+    conditions = [("certified", trade["certified"])]
+    for session in trade["sessions"]:
+        conditions += [(f"later, boot {one['boot']}", one) for one in session["conditions"]]
+    rows = []
+    for when, one in conditions:
+        under = one["circumstances"]
+        changes = [
+            f"{answer['change']:+.1%} ({answer['verdict']}, {answer['pairs']} pairs)"
+            for answer in one["answers"]
+        ]
+        rows.append(
+            (when, ", ".join(under["kernels"]), ", ".join(boot[:8] for boot in under["boots"]),
+             under["begun"], *changes, one["gain"])
+        )  # fmt: skip
+    setting = ", ".join(f"{name}={value}" for name, value in trade["setting"].items())
+    aims = [f"{one['metric']} of {one['workload']}" for one in trade["certified"]["answers"]]
+    text = (
+        f"`{setting}` on {trade['target']}, found and certified by real runs for two aims that it "
+        "serves at different prices, then compared again by `schedlab verify --later`. Each "
+        "session's verdicts are right together with 95 %."
+    )
+    head = ("", "kernel", "boots", "begun", *aims, "gain")
+    return ["## A certified trade", "", text, "", *table(head, rows), ""]
 
 
 def _method(register: Register, tables: Sequence[Tabled]) -> list[str]:
