@@ -355,7 +355,8 @@ def _accepts(register: Register, tables: Sequence[Tabled]) -> list[str]:
         f"{1 + drift.step:.2f}. A direct search's winner is certified every {AS_USED} runs until "
         "one is certified, so it may be wrong more than once in twenty. As recorded, they ran "
         "where something gains; with drift, random search stands for them; TPE's controls are on "
-        "one workload a place. In brackets, 95 % (Wilson)."
+        "one workload a place. In brackets, 95 % (Wilson), as if tables were independent; they "
+        "share the seeds of what is drawn, so the counts are a little less certain."
     )
     head = ("", *map(_called, NAMES))
     return ["## False winners", "", text, "", *table(head, rows), ""]
