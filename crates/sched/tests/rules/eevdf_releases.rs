@@ -160,8 +160,8 @@ fn a_rotated_tree_of_a_group_misses_the_shortest_slice() {
             if made_before {
                 lab.sched.ids_of_group(above, CPU0);
             }
-            for slice in [MS, 2 * MS, 3 * MS] {
-                let task = with_slice(&mut lab, Policy::Other, slice);
+            let tasks = [MS, 2 * MS, 3 * MS].map(|slice| with_slice(&mut lab, Policy::Other, slice));
+            for task in tasks {
                 lab.sched.sched_move_task(task, above);
             }
             let entity = lab.sched.group_entity(above, CPU0).expect("with tasks");

@@ -119,6 +119,18 @@ fn a_rotation_leaves_a_slice_behind() {
     }
 }
 
+/// The same three, of which the first has a slice of 1 and the root says 5. A fourth comes below the first, with a later virtual time and a slice of
+/// 7. Without a longest slice the first one's fields stay as they are, and the walk ends there; with one it goes on to the root, which is
+/// computed.
+#[test]
+fn a_walk_ends_at_a_node_that_does_not_change() {
+    for (longest, shortest) in [(Longest::Absent, 5), (Longest::Own, 1)] {
+        let mut tree = tree_of(Augmentation { moves_slices: false, longest }, &[(10, 1), (20, 5), (30, 5)]);
+        tree.insert(entry(3, 3, 5, 15, 7));
+        assert_eq!(tree.shortest(), Some(shortest));
+    }
+}
+
 /// An arriving node is not computed before another one comes below it. Until 9a8bc9bb4c3f (7.3, 7.2.7, 6.18.53) its longest slice is the one
 /// that it left with: entity 0 saw 9 below it as it left, and has a slice of 3.
 #[test]
