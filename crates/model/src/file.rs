@@ -45,6 +45,14 @@ pub struct Devices {
     pub disk_latency: Time,
     /// Disk time for 1024 bytes; accesses take turns in this.
     pub disk_per_kib: Time,
+    /// Further CPU time of the task that begins to write a block past the page cache for the first time.
+    pub first_write: Time,
+    /// CPU time of the kernel thread that completes a write that a task began; without it the disk completes such writes by itself.
+    pub completion: Time,
+    /// Further CPU time of that thread where a block was written for the first time.
+    pub first_completion: Time,
+    /// CPU time for each access of the disk that the thread asks for.
+    pub completion_access: Time,
 }
 
 impl Devices {
@@ -55,6 +63,10 @@ impl Devices {
         disk_access: Time::ZERO,
         disk_latency: Time::from_micros(100),
         disk_per_kib: Time::from_micros(2),
+        first_write: Time::ZERO,
+        completion: Time::ZERO,
+        first_completion: Time::ZERO,
+        completion_access: Time::ZERO,
     };
 }
 

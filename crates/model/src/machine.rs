@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Devices, ModelError, Speed, Time, Topology, Workload};
+use crate::{Attributes, Devices, ModelError, Speed, Step, Task, Time, Topology, Workload};
 
 /// The most CPUs a simulated machine may have.
 pub const MAX_CPUS: u32 = 4096;
@@ -57,15 +57,34 @@ impl Machine {
         Self { cpus, topology, speed, costs, devices, changes: Vec::new(), background: None }
     }
 
-    /// The workload as it runs here: beside this machine's background, where it has none of its own.
+    /// The workload as it runs here: beside this machine's background, where it has none of its own, and beside the kernel threads that
+    /// complete its writes, where [`Devices::completion`] says that such threads do.
     ///
     /// # Errors
     /// [`Workload::beside`]'s.
     pub fn with_background(&self, workload: Workload) -> Result<Workload, ModelError> {
-        match self.background.as_deref().filter(|_| !workload.has_background()) {
-            Some(background) => workload.beside(background, self.cpus),
-            None => Ok(workload),
-        }
+        let writes = if self.devices.completion > Time::ZERO { workload.most_writes_under_way() } else { 0 };
+        let workload = match self.background.as_deref().filter(|_| !workload.has_background()) {
+            Some(background) => workload.beside(background, self.cpus)?,
+            None => workload,
+        };
+        if writes == 0 { Ok(workload) } else { workload.beside(&self.completing_threads(writes), self.cpus) }
+    }
+
+    /// Workers of each CPU (`kworker`, of a workqueue that is bound to it), as many as writes that may be under way: the kernel makes
+    /// further ones as soon as all sleep.
+    fn completing_threads(&self, writes: u32) -> Workload {
+        let workers = |cpu: u32| Task {
+            name: format!("kworker/{cpu}:dio"),
+            instances: writes,
+            attributes: Some(Attributes { affinity: vec![cpu], ..Attributes::default() }),
+            asleep: true,
+            background: true,
+            steps: vec![Step::Forever(vec![Step::CompleteWrite])],
+            ..Task::default()
+        };
+        let tasks = (0..self.cpus).map(workers).collect();
+        Workload { name: "completing threads".to_owned(), tasks, ..Workload::default() }
     }
 
     /// One on which only the work itself takes time.

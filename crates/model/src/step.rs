@@ -210,6 +210,10 @@ pub enum Step {
     },
     /// Wait until every access that this task began is done.
     AwaitFiles,
+    /// Complete a write that a task began and that the disk has done, as a kernel thread does, waiting for one. Of the tasks that
+    /// [`Machine::with_background`](crate::Machine::with_background) adds; no description of a workload has it.
+    #[serde(skip)]
+    CompleteWrite,
     /// Connect to a port, send so many bytes, and wait for the reply.
     Request {
         /// The port's name.

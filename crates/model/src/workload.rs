@@ -305,6 +305,13 @@ impl Workload {
         self.tasks.iter().any(|task| task.background)
     }
 
+    /// How many writes its tasks may have under way together, [`MOST_WORKERS`] at most: each task that begins writes as many as the depth
+    /// of its deepest one.
+    pub(crate) fn most_writes_under_way(&self) -> u32 {
+        let of = |task: &Task| task.instances.max(1).saturating_mul(deepest_write(&task.steps));
+        self.tasks.iter().map(of).fold(0, u32::saturating_add).min(MOST_WORKERS)
+    }
+
     /// Adds other work of the machine, on whose `cpus` CPUs it runs: each task of `background` as a background task behind the workload's own,
     /// on those of its CPUs that the machine has; left out where it has none of them. Its duration and its mark count for nothing.
     ///
@@ -341,6 +348,19 @@ impl Workload {
         self.latches.extend(background.latches.iter().cloned());
         Ok(self)
     }
+}
+
+/// Workers of a CPU that complete writes, at most.
+const MOST_WORKERS: u32 = 256;
+
+/// The depth of the deepest write that some steps begin, 0 if they begin none.
+fn deepest_write(steps: &[Step]) -> u32 {
+    let of = |step: &Step| match step {
+        Step::SubmitWrite { depth, .. } => *depth,
+        Step::Loop { steps, .. } | Step::Forever(steps) => deepest_write(steps),
+        _ => 0,
+    };
+    steps.iter().map(of).max().unwrap_or(0)
 }
 
 /// Adds the entries of `other`, or returns the first name that both have.

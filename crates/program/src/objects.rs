@@ -195,6 +195,7 @@ impl Objects {
             Step::SubmitWrite { access, depth } => self.file(workload, access, FileVerb::SubmitWrite(*depth))?,
             Step::SubmitRead { access, depth } => self.file(workload, access, FileVerb::SubmitRead(*depth))?,
             Step::AwaitFiles => Op::AwaitFiles,
+            Step::CompleteWrite => Op::CompleteWrite,
             Step::Request { port, bytes, reply } => {
                 for bytes in [*bytes, *reply] {
                     message_fault(bytes).map_or(Ok(()), Err)?;

@@ -92,6 +92,8 @@ pub enum Op {
     File(u32),
     /// Wait until what this task began to read and write is done.
     AwaitFiles,
+    /// Complete a write that the disk has done, as a kernel thread, waiting for one.
+    CompleteWrite,
     /// Send a request and wait for its reply: an index into [`Program::requests`](crate::Program::requests).
     Request(u32),
     /// Take a request.

@@ -37,7 +37,7 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn depart(&mut self, task: u32, cpu: u32) {
         let record = &mut self.arena.tasks[task as usize];
         record.stage = Stage::Retry;
-        let of_disk = matches!(record.op, Op::File(_));
+        let of_disk = matches!(record.op, Op::File(_) | Op::CompleteWrite);
         let recalled = record.recalled;
         self.switch(cpu, if of_disk { TaskState::Uninterruptible } else { TaskState::Interruptible });
         if recalled {

@@ -13,7 +13,7 @@ use crate::task::Stage;
 const PAGE: u64 = 4096;
 
 /// Where a task is in its access: waiting for the disk. Synchronous writes have places of their own, `inode.rs`.
-const ASKED: u32 = 1;
+pub(crate) const ASKED: u32 = 1;
 
 impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that an access of a file takes before it has its effect.
@@ -31,6 +31,9 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let further = match (op.verb, opening) {
             (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => self.prices.copy(op.bytes),
+            (FileVerb::SubmitWrite(_), _) if self.is_first_write(task, op) => {
+                self.prices.disk_access.saturating_add(self.prices.first_write)
+            }
             _ => self.prices.disk_access,
         };
         self.prices.system_call.saturating_add(further)
@@ -50,6 +53,14 @@ impl<S: EventSink> Engine<'_, S> {
             record.done();
             return;
         }
+        if let FileVerb::SubmitWrite(depth) = op.verb
+            && self.has_workers(cpu)
+        {
+            let done = self.arena.objects.access_disk(now, disk);
+            self.begin_write(task, cpu, op, done);
+            return self.await_writes(task, cpu, depth - 1);
+        }
+        let record = &mut self.arena.tasks[task as usize];
         match (op.verb, opening) {
             (FileVerb::Write | FileVerb::Read, Opening::Direct) => {
                 let done = self.arena.objects.access_disk(now, disk);
@@ -80,8 +91,30 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.objects.luggage(task).places.get_or_insert_with(|| Places::new(key)).next(op, size)
     }
 
+    /// The pages that an access touches, which begins with the task's present one.
+    pub(crate) fn pages(&mut self, task: u32, op: FileOp) -> std::ops::Range<u64> {
+        let first = self.arena.objects.luggage(task).page;
+        first..first + u64::from(op.bytes).div_ceil(PAGE)
+    }
+
+    /// Whether the write is the first one of a block past the page cache: of a file that is read none is, as it was filled before.
+    pub(crate) fn is_first_write(&mut self, task: u32, op: FileOp) -> bool {
+        let reads =
+            |other: &FileOp| other.file == op.file && matches!(other.verb, FileVerb::Read | FileVerb::SubmitRead(_));
+        if self.prices.first_write | self.prices.first_completion == 0 || self.program.file_accesses().iter().any(reads)
+        {
+            return false;
+        }
+        let mut pages = self.pages(task, op);
+        let inode = &self.arena.objects.inodes[op.file as usize];
+        pages.any(|page| !inode.is_initialised(page))
+    }
+
     /// Waits for all that the task began.
     pub(crate) fn await_files(&mut self, task: u32, cpu: u32) {
+        if self.arena.objects.luggage(task).writes > 0 {
+            return self.await_writes(task, cpu, 0);
+        }
         let under_way = &mut self.arena.objects.luggage(task).under_way;
         let last = under_way.back().copied();
         under_way.clear();

@@ -21,13 +21,13 @@ use crate::task::Stage;
 use crate::wait::{NONE, WaitQueue};
 
 /// Bytes of a block of the inode table.
-const TABLE_BLOCK: u32 = 1024;
+pub(crate) const TABLE_BLOCK: u32 = 1024;
 
 /// Where a task is in its write: it has copied; its page is on its way; it is to see to the inode; it does, and waits for pages, is to
 /// write the table block, and wrote it; and, the inode being done, it is to look at that block, and wrote it.
 const COPIED: u32 = 1;
 const SENT: u32 = 2;
-const INODE: u32 = 3;
+pub(crate) const INODE: u32 = 3;
 const SYNCING: u32 = 4;
 const STAMPING: u32 = 5;
 const STAMPED: u32 = 6;
@@ -63,6 +63,8 @@ pub(crate) struct Inode {
     table_dirty: bool,
     table_writer: u32,
     table_waiters: WaitQueue,
+    /// Pages that were written past the page cache, as bits of words.
+    initialised: Vec<u64>,
 }
 
 impl Inode {
@@ -77,7 +79,39 @@ impl Inode {
             table_dirty: false,
             table_writer: NONE,
             table_waiters: WaitQueue::EMPTY,
+            initialised: Vec::new(),
         }
+    }
+
+    /// Pages are written past the page cache; whether one of them is for the first time.
+    pub(crate) fn initialise(&mut self, pages: std::ops::Range<u64>) -> bool {
+        let mut first = false;
+        for page in pages {
+            let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
+            if self.initialised.len() <= word {
+                self.initialised.resize(word + 1, 0);
+            }
+            first |= self.initialised[word] & bit == 0;
+            self.initialised[word] |= bit;
+        }
+        first
+    }
+
+    /// Whether a page was written past the page cache before.
+    pub(crate) fn is_initialised(&self, page: u64) -> bool {
+        self.initialised.get((page / 64) as usize).is_some_and(|word| word & 1 << (page % 64) != 0)
+    }
+
+    /// The file's times change, once a tick, and are to be written.
+    pub(crate) fn touch(&mut self, tick: u64) {
+        if std::mem::replace(&mut self.stamp, tick) != tick {
+            (self.dirty, self.restamped, self.table_dirty) = (true, true, true);
+        }
+    }
+
+    /// A leaf of the file's extent tree changed, and with it the inode, which is copied to its block of the table at once.
+    pub(crate) fn change_extents(&mut self) {
+        self.table_dirty = true;
     }
 
     /// The place of a page among those that are not as on the disk.
@@ -116,13 +150,27 @@ impl<S: EventSink> Engine<'_, S> {
                 send(inode.is_sent(page))
             }
             SENT if inode.is_sent(page) => prices.block,
+            COPIED | SENT => 0,
+            _ => self.plan_inode(task, op.file, prices.disk_access),
+        }
+    }
+
+    /// The CPU time that seeing to the inode of a file takes up to where the task sleeps, or has to look again; an access of the disk is
+    /// asked for in `access`.
+    pub(crate) fn plan_inode(&mut self, task: u32, file: u32, access: u64) -> u64 {
+        let page = self.arena.objects.luggage(task).page;
+        let prices = &self.prices;
+        let inode = &self.arena.objects.inodes[file as usize];
+        let record = &mut self.arena.tasks[task as usize];
+        record.planned = 0;
+        match record.moved {
             INODE if inode.dirty && inode.keeper != NONE => prices.block,
             SYNCING if inode.next_sent(page).is_some() => prices.block,
             TABLE if !prices.table_after_inode => 0,
             STAMPING | TABLE if inode.table_writer != NONE => prices.block,
             STAMPING | TABLE if inode.table_dirty => {
                 record.planned = 1;
-                prices.disk_access
+                access
             }
             _ => 0,
         }
@@ -149,10 +197,26 @@ impl<S: EventSink> Engine<'_, S> {
                 }
                 record.moved = INODE;
             }
+            _ => {
+                if self.write_inode(task, cpu, op.file) {
+                    self.arena.tasks[task as usize].done();
+                }
+            }
+        }
+    }
+
+    /// Sees to the inode of a file, as far as that goes without sleeping, or looking again at what it takes; true once it is seen to.
+    pub(crate) fn write_inode(&mut self, task: u32, cpu: u32, file: u32) -> bool {
+        let file = file as usize;
+        let page = self.arena.objects.luggage(task).page;
+        let record = &mut self.arena.tasks[task as usize];
+        record.stage = Stage::Retry;
+        let inode = &mut self.arena.objects.inodes[file];
+        match record.moved {
             INODE if !inode.dirty => record.moved = TABLE,
             INODE if inode.keeper != NONE => {
                 inode.waiters.push_front(task, &mut self.arena.links);
-                self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
+                self.wait_for_disk(task, cpu);
             }
             INODE => {
                 inode.keeper = task;
@@ -164,7 +228,7 @@ impl<S: EventSink> Engine<'_, S> {
                     let place = inode.find(number).unwrap_or_default();
                     inode.pages[place].waiters.push_back(task, &mut self.arena.links);
                     self.arena.objects.luggage(task).page = number;
-                    self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
+                    self.wait_for_disk(task, cpu);
                 }
                 None => {
                     inode.dirty = inode.pages.iter().any(|page| page.dirty);
@@ -178,8 +242,9 @@ impl<S: EventSink> Engine<'_, S> {
             STAMPING => self.write_table(task, cpu, file, STAMPED),
             TABLE if self.prices.table_after_inode => self.write_table(task, cpu, file, STORED),
             STAMPED => self.kept(task, cpu, file),
-            _ => record.done(),
+            _ => return true,
         }
+        false
     }
 
     /// The page was written, in a tick.
@@ -192,9 +257,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
         }
         inode.dirty = true;
-        if std::mem::replace(&mut inode.stamp, tick) != tick {
-            (inode.restamped, inode.table_dirty) = (true, true);
-        }
+        inode.touch(tick);
     }
 
     /// Sends the page to the disk, once it is not under writeback for another task.
@@ -224,7 +287,7 @@ impl<S: EventSink> Engine<'_, S> {
         let inode = &mut self.arena.objects.inodes[file];
         if inode.table_writer != NONE {
             inode.table_waiters.push_back(task, &mut self.arena.links);
-            self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
+            self.wait_for_disk(task, cpu);
         } else if !inode.table_dirty {
             record.moved = written;
             // A task that has nothing left to write wakes the next one that waits for the block.
@@ -248,16 +311,26 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Asks the disk, and sleeps until it has done.
-    fn ask_disk(&mut self, task: u32, cpu: u32, bytes: u32) {
+    pub(crate) fn ask_disk(&mut self, task: u32, cpu: u32, bytes: u32) {
         let disk = self.prices.disk(bytes);
         let done = self.arena.objects.access_disk(self.now, disk);
         self.set_timer(task, done - self.now);
+        self.worker_sleeps(task, cpu);
         self.switch(cpu, TaskState::Uninterruptible);
+    }
+
+    /// Sleeps for what another task has asked of the disk.
+    fn wait_for_disk(&mut self, task: u32, cpu: u32) {
+        self.worker_sleeps(task, cpu);
+        self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
     }
 
     /// A sleeper's timer has expired, which wakes the task; if the timer is the disk's, which has done the task's access, the same
     /// interrupt wakes all tasks that wait for that. Returns the cost of it all.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
+        if let Some(cost) = self.write_is_done(task, cpu) {
+            return cost;
+        }
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
         // Kernel threads are mostly woken in interrupts that there are anyway.
@@ -265,20 +338,18 @@ impl<S: EventSink> Engine<'_, S> {
         if recalled {
             return cost;
         }
-        let Op::File(access) = self.arena.tasks[task as usize].op else { return cost };
+        let access = match self.arena.tasks[task as usize].op {
+            Op::File(access) => access,
+            Op::CompleteWrite => return cost + self.table_is_written(task, cpu),
+            _ => return cost,
+        };
         let op = self.program.file_accesses()[access as usize];
         if !is_synchronous(op.verb, self.program.files()[op.file as usize].1.open) {
             return cost;
         }
         let file = op.file as usize;
         if self.arena.tasks[task as usize].moved != SENT {
-            let inode = &mut self.arena.objects.inodes[file];
-            inode.table_writer = NONE;
-            // They wait exclusively.
-            if let Some(waiter) = inode.table_waiters.pop(&self.arena.links) {
-                cost += self.wake_too(waiter, cpu);
-            }
-            return cost;
+            return cost + self.unlock_table(file, cpu);
         }
         let number = self.arena.objects.luggage(task).page;
         let inode = &mut self.arena.objects.inodes[file];
@@ -293,6 +364,24 @@ impl<S: EventSink> Engine<'_, S> {
             cost += self.wake_too(waiter, cpu);
         }
         cost
+    }
+
+    /// The block of the inode table is written: the next task that waits for that, exclusively, is woken. Returns what that costs.
+    fn unlock_table(&mut self, file: usize, cpu: u32) -> u64 {
+        let inode = &mut self.arena.objects.inodes[file];
+        inode.table_writer = NONE;
+        match inode.table_waiters.pop(&self.arena.links) {
+            Some(waiter) => self.wake_too(waiter, cpu),
+            None => 0,
+        }
+    }
+
+    /// The disk has done the access of a worker, which it was woken for: if that was the block of the inode table, the next task is woken.
+    fn table_is_written(&mut self, worker: u32, cpu: u32) -> u64 {
+        if !matches!(self.arena.tasks[worker as usize].moved, STAMPED | STORED) {
+            return 0;
+        }
+        self.arena.objects.luggage(worker).write.map_or(0, |write| self.unlock_table(write.file as usize, cpu))
     }
 
     /// Wakes one more task by an interrupt that woke another one, and returns what that costs. A CPU that idled is later for that.

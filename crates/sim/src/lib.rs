@@ -41,6 +41,7 @@
 
 mod arena;
 mod channel;
+mod completions;
 mod cpu;
 mod depart;
 mod engine;

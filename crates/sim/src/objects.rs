@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use schedlab_model::Histogram;
 use schedlab_program::{Places, Program};
 
+use crate::completions::{Pool, Write};
 use crate::inode::Inode;
 use crate::wait::{NONE, WaitQueue};
 
@@ -64,6 +65,11 @@ pub(crate) struct Luggage {
     pub(crate) client: u32,
     /// The server that has taken its connection and sleeps until its request comes.
     pub(crate) server: u32,
+    /// Writes that it began and that no kernel thread has completed, and with how many it goes on.
+    pub(crate) writes: u32,
+    pub(crate) enough: u32,
+    /// The write that it completes as a kernel thread.
+    pub(crate) write: Option<Write>,
     /// Its attributes while it is served as another task's holder of a mutex.
     pub(crate) lent: Option<schedlab_model::Attributes>,
 }
@@ -80,6 +86,8 @@ pub(crate) struct Objects {
     timers: Vec<Option<u64>>,
     pub(crate) watches: Vec<Histogram>,
     pub(crate) inodes: Vec<Inode>,
+    /// The kernel threads of each CPU that complete writes; none where the disk completes them by itself.
+    pub(crate) pools: Vec<Pool>,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -111,6 +119,7 @@ impl Objects {
             timers: vec![None; program.timers().len()],
             watches: vec![Histogram::default(); program.watches().len()],
             inodes: vec![Inode::new(); program.files().len()],
+            pools: Vec::new(),
             disk_free: 0,
             luggage: Vec::new(),
         };

@@ -153,7 +153,10 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn awaits_nothing(&self) -> bool {
         let own = |task: u32| !self.arena.tasks[task as usize].background;
         let sleeps = |task: &Task| task.background || matches!(task.state, State::Asleep | State::Dead);
-        self.end == u64::MAX && self.arena.tasks.iter().all(sleeps) && !self.arena.timers.any(own)
+        self.end == u64::MAX
+            && !self.writes_are_under_way()
+            && self.arena.tasks.iter().all(sleeps)
+            && !self.arena.timers.any(own)
     }
 
     /// Each of the workload's tasks that is left sleeps: who, on what, and since when all do.

@@ -83,6 +83,12 @@ pub(crate) struct Prices {
     pub(crate) table_after_inode: bool,
     disk_latency: u64,
     disk_per_kib: u64,
+    /// Further CPU time to begin to write a block for the first time.
+    pub(crate) first_write: u64,
+    /// The CPU time of the kernel thread that completes a write, further for a block's first one, and for each access of the disk.
+    pub(crate) completion: u64,
+    pub(crate) first_completion: u64,
+    pub(crate) completion_access: u64,
 }
 
 impl Prices {
@@ -97,6 +103,10 @@ impl Prices {
             ("devices.disk_access", devices.disk_access),
             ("devices.disk_latency", devices.disk_latency),
             ("devices.disk_per_kib", devices.disk_per_kib),
+            ("devices.first_write", devices.first_write),
+            ("devices.completion", devices.completion),
+            ("devices.first_completion", devices.first_completion),
+            ("devices.completion_access", devices.completion_access),
         ];
         if let Some((name, cost)) = of_devices.into_iter().find(|(_, cost)| *cost > DEAREST) {
             return Err(ModelError::Machine(format!("{name} = {cost} is out of range; allowed: 0ns to {DEAREST}")));
@@ -171,6 +181,10 @@ impl Prices {
             table_after_inode: set.table_after_inode,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
+            first_write: devices.first_write.as_nanos(),
+            completion: devices.completion.as_nanos(),
+            first_completion: devices.first_completion.as_nanos(),
+            completion_access: devices.completion_access.as_nanos(),
         })
     }
 

@@ -121,3 +121,84 @@ fn accesses_past_the_page_cache_do_not_wait_for_one_another() {
     let back = [(141, 0), (141, -1), (182, 1), (182, -1), (223, 2), (223, -1)];
     assert_eq!(switches(&events), [&asked[..], &back[..]].concat());
 }
+
+/// A machine on which kernel threads complete writes: 20 us each, 7 more for the first one of a block, which takes its task 10 more, and 13 for
+/// each access of the disk.
+fn machine_with_workers() -> Machine {
+    let machine = machine();
+    let devices = Devices {
+        first_write: micros(10),
+        completion: micros(20),
+        first_completion: micros(7),
+        completion_access: micros(13),
+        ..machine.devices
+    };
+    Machine { devices, ..machine }
+}
+
+/// Tasks that each begin some writes of the file's only block, one after the other, as that machine runs them.
+fn begun_writes(tasks: u32, writes: u64) -> schedlab_model::Workload {
+    let submit = Step::Loop { count: writes, steps: vec![Step::SubmitWrite { access: access(), depth: 1 }] };
+    let mut all = with_a_file(vec![(tasks, vec![submit])], Opening::Direct);
+    all.files = [("f".to_owned(), File { size: 4096, open: Opening::Direct })].into();
+    machine_with_workers().with_background(all).unwrap()
+}
+
+#[test]
+fn a_kernel_thread_completes_a_write_that_a_task_began() {
+    // In microseconds. Task 0 begins the block's first write (1 + 40 + 10) until 51, which the disk has done at 151. Task 1, the worker,
+    // makes the block an initialised one (20 + 7) and asks for a leaf of the extent tree (13) from 191 to 291; then for the inode's table
+    // block (13), as the file's times changed, from 304 to 404, and wakes task 0. Its second write is none of those things: it is begun (1 +
+    // 40) until 445, when the worker finds no write left, done at 545, and completed (20) at 565.
+    let expected = [
+        (0, 0),
+        (51, -1),
+        (151, 1),
+        (191, -1),
+        (291, 1),
+        (304, -1),
+        (404, 1),
+        (404, 0),
+        (445, 1),
+        (445, -1),
+        (545, 1),
+        (565, 0),
+        (565, 1),
+    ];
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&begun_writes(1, 2), release, &machine_with_workers());
+        assert_eq!(switches(&events)[..expected.len() - 1], expected[..expected.len() - 1], "{release}");
+        let [writer, worker] = &outcome.tasks[..] else { panic!("{:?}", outcome.tasks) };
+        assert_eq!((outcome.turnaround_ns, writer.run_ns, writer.voluntary), (565_000, 92_000, 2), "{release}");
+        assert_eq!((worker.name.as_str(), worker.background), ("kworker/0:dio", true), "{release}");
+        assert_eq!(worker.run_ns, 73_000, "{release}");
+    }
+}
+
+#[test]
+fn workers_wait_for_one_another_s_table_block_since_6_5() {
+    // Task 0 begins the block's first write until 51 (done at 151), task 1 overwrites it (1 + 40) until 92 (done at 192). One worker takes the
+    // first write (27 + 13) until 191, and sleeps for a leaf until 291. The other one takes the second (20) until 212, sees to the inode (13)
+    // and sleeps for its table block from 225 to 325; then it wakes task 1. At 291 the first worker finds the inode seen to, and wakes task
+    // 0; since 6.5 it waits (5) for the table block too.
+    for (release, ends) in [("5.10", 291), ("6.1", 291), ("6.12", 325), ("7.2", 325)] {
+        let (outcome, events) = run(&begun_writes(2, 1), release, &machine_with_workers());
+        let ran = |task| switches(&events).iter().rev().find(|(_, to)| *to == task).map(|(at, _)| *at);
+        assert_eq!([ran(0), ran(1)], [Some(ends), Some(325)], "{release}");
+        assert_eq!(outcome.turnaround_ns, 325_000, "{release}");
+    }
+}
+
+#[test]
+fn without_their_cost_no_kernel_thread_is_there_and_the_disk_completes_writes_by_itself() {
+    let submit = Step::SubmitWrite { access: access(), depth: 1 };
+    let alone = with_a_file(vec![(1, vec![submit])], Opening::Direct);
+    assert_eq!(machine().with_background(alone.clone()).unwrap(), alone);
+    // A machine that has such threads has none beside a workload that begins no writes, nor where none were added.
+    let waits = writers(1, Opening::Direct);
+    assert_eq!(machine_with_workers().with_background(waits.clone()).unwrap(), waits);
+    let devices = Devices { first_write: Time::ZERO, ..machine_with_workers().devices };
+    let by_itself = run(&alone, "6.12", &Machine { devices, ..machine() }).0;
+    assert_eq!(by_itself.turnaround_ns, 141_000);
+    assert_eq!(by_itself, run(&alone, "6.12", &machine()).0);
+}
