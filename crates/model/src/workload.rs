@@ -308,7 +308,16 @@ impl Workload {
     /// How many writes its tasks may have under way together, [`MOST_WORKERS`] at most: each task that begins writes as many as the depth
     /// of its deepest one.
     pub(crate) fn most_writes_under_way(&self) -> u32 {
-        let of = |task: &Task| task.instances.max(1).saturating_mul(deepest_write(&task.steps));
+        let forked = |name: &str| {
+            self.tasks
+                .iter()
+                .map(|task| forks(&task.steps, name).saturating_mul(task.instances.max(1)))
+                .fold(0, u32::saturating_add)
+        };
+        let of = |task: &Task| match deepest_write(&task.steps) {
+            0 => 0,
+            depth => depth.saturating_mul(task.instances.saturating_add(forked(&task.name))),
+        };
         self.tasks.iter().map(of).fold(0, u32::saturating_add).min(MOST_WORKERS)
     }
 
@@ -361,6 +370,17 @@ fn deepest_write(steps: &[Step]) -> u32 {
         _ => 0,
     };
     steps.iter().map(of).max().unwrap_or(0)
+}
+
+/// How many tasks of a name some steps make, as far as a number of 32 bits tells.
+fn forks(steps: &[Step], name: &str) -> u32 {
+    let of = |step: &Step| match step {
+        Step::Fork { task, count } if task == name => *count,
+        Step::Loop { count, steps } => forks(steps, name).saturating_mul(u32::try_from(*count).unwrap_or(u32::MAX)),
+        Step::Forever(steps) => forks(steps, name).saturating_mul(u32::MAX),
+        _ => 0,
+    };
+    steps.iter().map(of).fold(0, u32::saturating_add)
 }
 
 /// Adds the entries of `other`, or returns the first name that both have.

@@ -202,3 +202,19 @@ fn without_their_cost_no_kernel_thread_is_there_and_the_disk_completes_writes_by
     assert_eq!(by_itself.turnaround_ns, 141_000);
     assert_eq!(by_itself, run(&alone, "6.12", &machine()).0);
 }
+
+#[test]
+fn there_are_as_many_workers_as_writes_that_may_be_under_way() {
+    // On each CPU: two tasks that begin one write at a time, and one that each of them makes, which has three under way: 2 x 1 + 2 x 3.
+    let begun = |depth| Step::SubmitWrite { access: access(), depth };
+    let fork = Step::Fork { task: "writer.1".into(), count: 1 };
+    let mut all = with_a_file(vec![(2, vec![fork, begun(1)]), (0, vec![begun(2), begun(3)])], Opening::Direct);
+    for (cpus, workers) in [(1, 8), (2, 16)] {
+        let machine = Machine { cpus, ..machine_with_workers() };
+        let beside = machine.with_background(all.clone()).unwrap();
+        assert_eq!(beside.tasks[2..].iter().map(|task| task.instances).sum::<u32>(), workers);
+    }
+    all.tasks[0].steps[0] = Step::Loop { count: 10, steps: vec![all.tasks[0].steps[0].clone()] };
+    // Twenty of depth 3 and two of depth 1.
+    assert_eq!(machine_with_workers().with_background(all).unwrap().tasks[2].instances, 62);
+}

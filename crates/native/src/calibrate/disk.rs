@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::begun::begun_writes;
 use super::bench::{Bench, timed};
 use super::stats::Samples;
 use crate::NativeError;
@@ -35,8 +36,14 @@ pub(crate) fn disk(
     samples: &mut Samples,
     later: &mut Samples,
 ) -> Result<Vec<String>, NativeError> {
-    measure(bench, directory, samples, later)
-        .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })
+    let mut notes = measure(bench, directory, samples, later)
+        .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })?;
+    if notes.is_empty()
+        && let Err(error) = begun_writes(bench, directory, samples)
+    {
+        notes.push(format!("writes that tasks begin were not measured: {error}"));
+    }
+    Ok(notes)
 }
 
 fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut Samples) -> io::Result<Vec<String>> {

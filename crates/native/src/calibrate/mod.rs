@@ -5,6 +5,7 @@
 //! slow spells, which last longer than a benchmark. What none can see alone is what remains of one when everything measured elsewhere
 //! is taken off, and so the parts add up to the whole.
 
+mod begun;
 mod bench;
 mod derive;
 mod devices;

@@ -1,0 +1,107 @@
+//! Writes past the page cache that a task begins and waits for: its own CPU time, and that of the kernel threads that complete them.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use schedlab_model::{File as WorkloadFile, FileAccess, Offset, Opening, Step, Task, Workload};
+use schedlab_program::Program;
+
+use super::bench::Bench;
+use super::disk::SMALL;
+use super::stats::Samples;
+use crate::NativeError;
+use crate::error::during;
+use crate::storage::{self, Storage};
+use crate::system::{monotonic, thread_cpu};
+
+/// Bytes of the file whose blocks are mostly written for the first time, anywhere in it.
+const FRESH: u64 = 4 << 20;
+
+/// Writes of each kind, and those before them that do not count.
+const WRITES: usize = 128;
+const WARM_UP: usize = 16;
+
+/// Measures writes of 4 KiB, one at a time: of blocks that were never written, and of a block that was. Each takes a time on the clock, CPU time of
+/// its task (`…_cpu`), and CPU time of the kernel's workers (`…_completion`).
+pub(crate) fn begun_writes(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<(), NativeError> {
+    for (name, size) in [("begun_write", FRESH), ("begun_overwrite", SMALL as u64)] {
+        let program = writer(size);
+        let files = storage::make(&program, directory)?;
+        let mut storage = Storage::new(SMALL as u32, 1);
+        let op = program.file_accesses()[0];
+        let mut write = || storage.access(&files, op).map_err(during("writing past the page cache"));
+        (0..WARM_UP).try_for_each(|_| write())?;
+        let workers = Workers::find();
+        let [mut times, mut cpu, mut completion] = [const { Vec::new() }; 3];
+        for _ in 0..WRITES {
+            let before = workers.cpu();
+            let (start, worked) = (monotonic(), thread_cpu());
+            write()?;
+            cpu.push(bench.since(worked));
+            times.push((monotonic() - start) as f64);
+            completion.push(workers.cpu().saturating_sub(before) as f64);
+        }
+        samples.add(name, times);
+        samples.add(&format!("{name}_cpu"), cpu);
+        samples.add(&format!("{name}_completion"), completion);
+    }
+    Ok(())
+}
+
+/// A task that begins writes anywhere in a file of that size, and waits for each.
+fn writer(size: u64) -> Program {
+    let access = FileAccess { file: "file".to_owned(), bytes: SMALL as u32, offset: Offset::Random };
+    let steps = vec![Step::SubmitWrite { access, depth: 1 }];
+    let task = Task { name: "writer".to_owned(), instances: 1, steps, ..Task::default() };
+    let files = [("file".to_owned(), WorkloadFile { size, open: Opening::Direct })].into();
+    let workload = Workload { name: "writer".to_owned(), tasks: vec![task], files, ..Workload::default() };
+    #[expect(clippy::expect_used, reason = "nothing of it comes from without")]
+    Program::compile(&workload).expect("a task that writes a file that there is")
+}
+
+/// The threads of the kernel's workqueues.
+struct Workers(Vec<File>);
+
+impl Workers {
+    /// Those that are there now.
+    fn find() -> Self {
+        let schedstat = |entry: io::Result<fs::DirEntry>| {
+            let path = entry.ok()?.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            if name.starts_with("kworker/") { File::open(path.join("schedstat")).ok() } else { None }
+        };
+        Self(fs::read_dir("/proc").into_iter().flatten().filter_map(schedstat).collect())
+    }
+
+    /// The CPU time that they took so far, in nanoseconds: the first number of each one's `schedstat`.
+    fn cpu(&self) -> u64 {
+        let of = |file: &File| {
+            let mut text = [0; 64];
+            let length = file.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(&text[..length]).ok()?.split(' ').next()?.parse::<u64>().ok()
+        };
+        self.0.iter().filter_map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_begins_writes_of_one_page_and_waits_for_each() {
+        let program = writer(FRESH);
+        let [op] = program.file_accesses() else { panic!("{:?}", program.file_accesses()) };
+        assert_eq!((op.bytes, op.verb), (4096, schedlab_program::FileVerb::SubmitWrite(1)));
+        assert_eq!(program.files()[0].1.size, 4 << 20);
+    }
+
+    #[test]
+    fn workers_cpu_time_does_not_go_back() {
+        let workers = Workers::find();
+        let before = workers.cpu();
+        assert!(workers.cpu() >= before);
+    }
+}
