@@ -45,7 +45,9 @@ pub struct Devices {
     pub disk_latency: Time,
     /// Disk time for 1024 bytes; accesses take turns in this.
     pub disk_per_kib: Time,
-    /// Further CPU time of the task that begins to write a block past the page cache for the first time.
+    /// CPU time of the task that begins a write past the page cache, beyond the system call; zero for that of any access of the disk.
+    pub begun_write: Time,
+    /// Further CPU time of that task where a block is written for the first time.
     pub first_write: Time,
     /// CPU time of the kernel thread that completes a write that a task began; without it the disk completes such writes by itself.
     pub completion: Time,
@@ -63,6 +65,7 @@ impl Devices {
         disk_access: Time::ZERO,
         disk_latency: Time::from_micros(100),
         disk_per_kib: Time::from_micros(2),
+        begun_write: Time::ZERO,
         first_write: Time::ZERO,
         completion: Time::ZERO,
         first_completion: Time::ZERO,

@@ -176,10 +176,14 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[worker as usize];
         record.stage = Stage::Retry;
         let Some(write) = write else {
-            record.slept = true;
             let pool = self.pool(cpu);
+            if !pool.done.is_empty() && pool.running <= 1 {
+                // It came meanwhile.
+                return;
+            }
             pool.running -= 1;
             pool.idle.push(worker);
+            self.arena.tasks[worker as usize].slept = true;
             return self.switch(cpu, TaskState::Interruptible);
         };
         match record.moved {

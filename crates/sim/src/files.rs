@@ -32,8 +32,9 @@ impl<S: EventSink> Engine<'_, S> {
         let further = match (op.verb, opening) {
             (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => self.prices.copy(op.bytes),
             (FileVerb::SubmitWrite(_), _) if self.is_first_write(task, op) => {
-                self.prices.disk_access.saturating_add(self.prices.first_write)
+                self.prices.begun_write.saturating_add(self.prices.first_write)
             }
+            (FileVerb::SubmitWrite(_), _) => self.prices.begun_write,
             _ => self.prices.disk_access,
         };
         self.prices.system_call.saturating_add(further)

@@ -33,6 +33,8 @@ const STAMPING: u32 = 5;
 const STAMPED: u32 = 6;
 const TABLE: u32 = 7;
 const STORED: u32 = 8;
+/// A worker found that the block was written already.
+const CLEAN: u32 = 9;
 
 /// A page of a file that is not as on the disk.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +65,8 @@ pub(crate) struct Inode {
     table_dirty: bool,
     table_writer: u32,
     table_waiters: WaitQueue,
+    /// Workers that wrote it and found it being written again when they came to look (`__wait_on_buffer`).
+    table_watchers: WaitQueue,
     /// Pages that were written past the page cache, as bits of words.
     initialised: Vec<u64>,
 }
@@ -79,6 +83,7 @@ impl Inode {
             table_dirty: false,
             table_writer: NONE,
             table_waiters: WaitQueue::EMPTY,
+            table_watchers: WaitQueue::EMPTY,
             initialised: Vec::new(),
         }
     }
@@ -172,6 +177,7 @@ impl<S: EventSink> Engine<'_, S> {
                 record.planned = 1;
                 access
             }
+            STAMPED | STORED if inode.table_writer != NONE && record.op == Op::CompleteWrite => prices.block,
             _ => 0,
         }
     }
@@ -205,7 +211,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Sees to the inode of a file, as far as that goes without sleeping, or looking again at what it takes; true once it is seen to.
+    /// Sees to the inode of a file, as far as that goes without sleeping, or planning the next step; true once it is seen to.
     pub(crate) fn write_inode(&mut self, task: u32, cpu: u32, file: u32) -> bool {
         let file = file as usize;
         let page = self.arena.objects.luggage(task).page;
@@ -241,6 +247,10 @@ impl<S: EventSink> Engine<'_, S> {
             },
             STAMPING => self.write_table(task, cpu, file, STAMPED),
             TABLE if self.prices.table_after_inode => self.write_table(task, cpu, file, STORED),
+            STAMPED | STORED if inode.table_writer != NONE && record.op == Op::CompleteWrite => {
+                inode.table_watchers.push_front(task, &mut self.arena.links);
+                self.wait_for_disk(task, cpu);
+            }
             STAMPED => self.kept(task, cpu, file),
             _ => return true,
         }
@@ -289,7 +299,8 @@ impl<S: EventSink> Engine<'_, S> {
             inode.table_waiters.push_back(task, &mut self.arena.links);
             self.wait_for_disk(task, cpu);
         } else if !inode.table_dirty {
-            record.moved = written;
+            let clean = written == STORED && record.op == Op::CompleteWrite;
+            record.moved = if clean { CLEAN } else { written };
             // A task that has nothing left to write wakes the next one that waits for the block.
             if let Some(next) = inode.table_waiters.pop(&self.arena.links) {
                 self.wake_for(task, cpu, next, false);
@@ -366,14 +377,17 @@ impl<S: EventSink> Engine<'_, S> {
         cost
     }
 
-    /// The block of the inode table is written: the next task that waits for that, exclusively, is woken. Returns what that costs.
+    /// The block of the inode table is written: all that only wait for that are woken, and the next task that is to lock it. Returns what that costs.
     fn unlock_table(&mut self, file: usize, cpu: u32) -> u64 {
         let inode = &mut self.arena.objects.inodes[file];
         inode.table_writer = NONE;
-        match inode.table_waiters.pop(&self.arena.links) {
-            Some(waiter) => self.wake_too(waiter, cpu),
-            None => 0,
+        let mut watchers = std::mem::replace(&mut inode.table_watchers, WaitQueue::EMPTY);
+        let waiter = inode.table_waiters.pop(&self.arena.links);
+        let mut cost = 0;
+        while let Some(watcher) = watchers.pop(&self.arena.links) {
+            cost += self.wake_too(watcher, cpu);
         }
+        cost + waiter.map_or(0, |waiter| self.wake_too(waiter, cpu))
     }
 
     /// The disk has done the access of a worker, which it was woken for: if that was the block of the inode table, the next task is woken.

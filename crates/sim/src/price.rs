@@ -83,7 +83,8 @@ pub(crate) struct Prices {
     pub(crate) table_after_inode: bool,
     disk_latency: u64,
     disk_per_kib: u64,
-    /// Further CPU time to begin to write a block for the first time.
+    /// The CPU time that beginning a write past the page cache costs, and further where a block is written for the first time.
+    pub(crate) begun_write: u64,
     pub(crate) first_write: u64,
     /// The CPU time of the kernel thread that completes a write, further for a block's first one, and for each access of the disk.
     pub(crate) completion: u64,
@@ -103,6 +104,7 @@ impl Prices {
             ("devices.disk_access", devices.disk_access),
             ("devices.disk_latency", devices.disk_latency),
             ("devices.disk_per_kib", devices.disk_per_kib),
+            ("devices.begun_write", devices.begun_write),
             ("devices.first_write", devices.first_write),
             ("devices.completion", devices.completion),
             ("devices.first_completion", devices.first_completion),
@@ -181,6 +183,8 @@ impl Prices {
             table_after_inode: set.table_after_inode,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
+            begun_write: if devices.begun_write == Time::ZERO { devices.disk_access } else { devices.begun_write }
+                .as_nanos(),
             first_write: devices.first_write.as_nanos(),
             completion: devices.completion.as_nanos(),
             first_completion: devices.first_completion.as_nanos(),

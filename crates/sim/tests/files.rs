@@ -218,3 +218,19 @@ fn there_are_as_many_workers_as_writes_that_may_be_under_way() {
     // Twenty of depth 3 and two of depth 1.
     assert_eq!(machine_with_workers().with_background(all).unwrap().tasks[2].instances, 62);
 }
+
+#[test]
+fn every_write_is_completed_whatever_happens_between_a_worker_s_look_and_its_sleep() {
+    // Switches, wake-ups and passes take time, so that writes are done while workers come and go. Each write takes its worker 20 us at least.
+    let costs = Costs { switch: micros(4), wakeup: micros(3), schedule: micros(1), ..machine().costs };
+    for (cpus, tasks, depth, release) in
+        [(1, 2, 8, "6.12"), (2, 4, 3, "6.12"), (3, 6, 9, "5.10"), (4, 4, 1, "7.2"), (8, 6, 5, "6.1")]
+    {
+        let machine = Machine { cpus, costs: costs.clone(), ..machine_with_workers() };
+        let submit = Step::Loop { count: 100, steps: vec![Step::SubmitWrite { access: access(), depth }] };
+        let all = with_a_file(vec![(tasks, vec![submit, Step::AwaitFiles])], Opening::Direct);
+        let (outcome, _) = run(&machine.with_background(all).unwrap(), release, &machine);
+        let worked: u64 = outcome.tasks.iter().filter(|task| task.background).map(|task| task.run_ns).sum();
+        assert!(worked >= u64::from(tasks) * 100 * 20_000, "{cpus} {release} {worked}");
+    }
+}
