@@ -115,7 +115,8 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn write_is_done(&mut self, timer: u32, cpu: u32) -> Option<u64> {
         let now = self.now;
         let pool = self.arena.objects.pools.get_mut(cpu as usize).filter(|pool| pool.first == Some(timer))?;
-        let (_, write) = pool.on_disk.pop_front_if(|(done, _)| *done <= now)?;
+        pool.on_disk.front().filter(|(done, _)| *done <= now)?;
+        let (_, write) = pool.on_disk.pop_front()?;
         pool.done.push_back(write);
         let cost = self.kick_pool(cpu, NONE);
         Some(cost + self.interrupt_alone(cpu))
@@ -156,7 +157,10 @@ impl<S: EventSink> Engine<'_, S> {
         }
         match moved {
             0 => {
-                let Some(write) = pool.done.pop_front_if(|_| pool.running <= 1) else { return 0 };
+                if pool.running > 1 {
+                    return 0;
+                }
+                let Some(write) = pool.done.pop_front() else { return 0 };
                 self.arena.tasks[worker as usize].moved = TAKEN;
                 self.arena.objects.luggage(worker).write = Some(write);
                 self.prices.completion + if write.first { self.prices.first_completion } else { 0 }

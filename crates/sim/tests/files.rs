@@ -141,7 +141,7 @@ fn begun_writes(tasks: u32, writes: u64) -> schedlab_model::Workload {
     let submit = Step::Loop { count: writes, steps: vec![Step::SubmitWrite { access: access(), depth: 1 }] };
     let mut all = with_a_file(vec![(tasks, vec![submit])], Opening::Direct);
     all.files = [("f".to_owned(), File { size: 4096, open: Opening::Direct })].into();
-    machine_with_workers().with_background(all).unwrap()
+    machine_with_workers().with_background(all).expect("no task of that name")
 }
 
 #[test]
