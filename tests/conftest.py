@@ -12,6 +12,7 @@ from hypothesis import settings
 from tests import needs
 
 from schedlab.boundary.errors import SchedlabError
+from schedlab.processes import lease
 from schedlab.vm import archive, cached
 from schedlab.vm.kernels import KernelImage
 
@@ -42,9 +43,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_data_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the user's calibration as it is, and out of the tests."""
+    """Keep the user's calibration as it is, and out of the tests; and wait for no other command."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        data = tmp_path_factory.mktemp("data")
+        patch.setenv("XDG_DATA_HOME", str(data))
+        patch.setenv(lease.VARIABLE, str(data / "lease"))
         yield
 
 

@@ -1,6 +1,7 @@
 """``schedlab run``."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from schedlab.cli import options
 from schedlab.cli.options import Target
 from schedlab.model import Attributes, Machine, Scheduler, Workload, settings
 from schedlab.model.outcome import Outcome
+from schedlab.processes import lease
 from schedlab.report.terminal import emit_json, note, say, waiting
 from schedlab.report.text import describe_outcome
 from schedlab.report.words import counted
@@ -158,7 +160,10 @@ def _boot_and_run(
     image = find_kernel(kernel)
     knobs = settings(pairs or [])
     checked(knobs, image.release, cpus)  # before the boot, not after it
-    with vm.Guest.boot(image, cpus=cpus, clock=clock) as guest:
+    with (
+        lease.exclusive() if clock == "host" else nullcontext(),
+        vm.Guest.boot(image, cpus=cpus, clock=clock) as guest,
+    ):
         return vm.run(
             work, guest, attributes=attributes, knobs=knobs, seed=seed, timeout=timeout, delays=True
         )

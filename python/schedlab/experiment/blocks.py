@@ -16,6 +16,7 @@ import numpy as np
 from schedlab.boundary import notebook
 from schedlab.experiment import stats
 from schedlab.model.direction import Better
+from schedlab.processes import lease
 
 if TYPE_CHECKING:
     import altair as alt
@@ -250,16 +251,18 @@ def in_blocks(
     """
     block = 0
     while present := names(block):
-        for position, name in enumerate(block_order(present, seed, block)):
-            if name not in arms:
-                continue
-            try:
-                outcome = arms[name](block, position)
-            except Exception as error:
-                if not failed(name, block, error):
-                    raise
-            else:
-                yield Run(block, position, name, outcome)
+        # Real runs of a block hold the machine together: no other command runs between them.
+        with lease.kept():
+            for position, name in enumerate(block_order(present, seed, block)):
+                if name not in arms:
+                    continue
+                try:
+                    outcome = arms[name](block, position)
+                except Exception as error:
+                    if not failed(name, block, error):
+                        raise
+                else:
+                    yield Run(block, position, name, outcome)
         block += 1
 
 

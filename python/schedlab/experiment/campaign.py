@@ -134,12 +134,13 @@ def run(
     data = plan.as_data()
     title = "; ".join(plan.groups)
     experiment = store.begin(plan.kind, title, data, command, afresh=afresh)
-    known = store.values(experiment)
+    checked = [cell for cell in plan.cells if cell.name in data["checked"]]
+    stages = [dict.fromkeys(_twice(cell.name), cell) for cell in checked]
+    stages.append({cell.name: cell for cell in plan.cells})
+    known = execution.known_runs(store, experiment, stages)
     arms = {cell.name: _live(plan, cell, store, experiment, known) for cell in plan.cells}
     doubles = {
-        cell.name: _live(plan, cell, store, experiment, known, prefix=_AGAIN)
-        for cell in plan.cells
-        if cell.name in data["checked"]
+        cell.name: _live(plan, cell, store, experiment, known, twice=True) for cell in checked
     }
     try:
         result = _settle(experiment, data, arms, doubles, len(known), progress)
@@ -168,9 +169,7 @@ def recall(stored: StoredExperiment, store: Store) -> Result:
     failed = store.failures(stored.id)
     names = [cell["name"] for cell in stored.plan["cells"]]
     arms = {name: _recalled(name, known, failed) for name in names}
-    doubles = {
-        name: _recalled(name, known, failed, prefix=_AGAIN) for name in stored.plan["checked"]
-    }
+    doubles = {name: _recalled(name, known, failed, twice=True) for name in stored.plan["checked"]}
     try:
         result = _settle(stored.id, stored.plan, arms, doubles, len(known), None, stored.state)
     except Unsettled as stop:
@@ -227,7 +226,7 @@ def _noted(result: Result, store: Store) -> Result:
         f"{group}: every seed gives the same run, so its pairs count as one"
         for group in result.unvaried
     ]
-    notes = [*merged(store.notes(result.id)), *made_again(result.id, store)]
+    notes = [*merged(store.notes(result.id)), *made_again(result.id, store), *_boots(result, store)]
     return replace(result, notes=(*notes, *single, *result.disturbed_notes))
 
 
@@ -249,6 +248,20 @@ def made_again(experiment: str, store: Store) -> list[str]:
         return []
     runs = "a run" if len(reasons) == 1 else f"{len(reasons)} runs"
     return [f"{runs} failed and succeeded when made again: {reasons[0]}"]
+
+
+def _boots(result: Result, store: Store) -> list[str]:
+    """Return a sentence where the runs of an arm come from several boots, or hosts."""
+    of_arm: dict[str, set[str | None]] = {}
+    for (arm, _), boot in store.boots(result.id).items():
+        of_arm.setdefault(arm, set()).add(boot)
+    most = max(map(len, of_arm.values()), default=0)
+    if most < 2:
+        return []
+    return [
+        f"these runs come from {most} boots, of one host or several: what differs between them "
+        "cancels in the pairs, each within a block; a block is not continued in another boot"
+    ]
 
 
 _UNKNOWN = re.compile(r"(the cost \w+ is unknown): this run needed it (?:once|(\d+) times) and .*")
@@ -307,7 +320,7 @@ def _live(
     experiment: str,
     known: Mapping[tuple[str, int], Values],
     *,
-    prefix: str = "",
+    twice: bool = False,
 ) -> Any:
     """Return an arm that runs what the store has not; two of them for a check against itself."""
     deciding = [one.metric.name for one in plan.metrics[cell.group] if one.decides]
@@ -327,9 +340,15 @@ def _live(
 
         return measured
 
-    if prefix:
-        return arm(f"{prefix}once: {cell.name}"), arm(f"{prefix}again: {cell.name}")
+    if twice:
+        once, again = _twice(cell.name)
+        return arm(once), arm(again)
     return arm(cell.name)
+
+
+def _twice(name: str) -> tuple[str, str]:
+    """Return the names under which an arm is stored that is compared with itself."""
+    return f"{_AGAIN}once: {name}", f"{_AGAIN}again: {name}"
 
 
 def arm_of(stored: str) -> str:
@@ -348,7 +367,7 @@ def _recalled(
     known: Mapping[tuple[str, int], Values],
     failed: Mapping[tuple[str, int], str],
     *,
-    prefix: str = "",
+    twice: bool = False,
 ) -> Any:
     """Return an arm that gives what the store has, and stops where that ends."""
 
@@ -363,8 +382,9 @@ def _recalled(
 
         return give
 
-    if prefix:
-        return arm(f"{prefix}once: {name}"), arm(f"{prefix}again: {name}")
+    if twice:
+        once, again = _twice(name)
+        return arm(once), arm(again)
     return arm(name)
 
 

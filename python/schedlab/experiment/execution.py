@@ -2,7 +2,8 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from schedlab.boundary.errors import RunError
 from schedlab.experiment.sequential_experiment import Arm, Values
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Conditions, Measured, Subject
+from schedlab.processes import lease
 from schedlab.processes.disturbance import NOTE
 from schedlab.store import Store
 from schedlab.store.store import NewRun, now
@@ -65,11 +67,14 @@ class Cell:
             InputError, NotPermittedError: it cannot be run at all.
             RunError: it failed, or printed no metric.
         """
-        begun, clock = now(), time.perf_counter()
-        load = os.getloadavg()[0] if self.target.real else None
         under = Conditions(self.setting.attributes, self.setting.knobs or None, seed, timeout)
-        measured = calmest(lambda: self.subject.measure(self.target, under))
-        return Once(seed, begun, time.perf_counter() - clock, load, measured)
+        real = self.target.real
+        timed = real and self.target.facts().get("clock") != "instructions"
+        with lease.exclusive() if timed else nullcontext():
+            begun, clock = now(), time.perf_counter()
+            load = os.getloadavg()[0] if real else None
+            measured = calmest(lambda: self.subject.measure(self.target, under))
+            return Once(seed, begun, time.perf_counter() - clock, load, measured)
 
     def persistently(
         self, failed: Callable[[str], None], *, seed: int, timeout: float, tries: int = TRIES
@@ -182,6 +187,48 @@ def _repeated(measured: Measured, repeats: int) -> Measured:
     if not repeats:
         return measured
     return replace(measured, outcome={**measured.outcome, "repeats": repeats})
+
+
+def known_runs(
+    store: Store, experiment: str, stages: Iterable[Mapping[str, Cell]]
+) -> dict[tuple[str, int], Values]:
+    """Return the runs that an experiment has already, of blocks that can be gone on with.
+
+    A block is made in one boot of one host, so that what differs between hosts, or from one boot to
+    the next, is the same for all that is compared in it. A real run of a block that another boot
+    left unfinished is removed from the store, to be made again with the rest of its block.
+
+    Args:
+        store: where runs are.
+        experiment: its id there.
+        stages: the arms that share blocks, by their names in the store.
+
+    Returns:
+        Metrics, by name and block.
+    """
+    known: dict[tuple[str, int], Values] = dict(store.values(experiment))
+    boots = store.boots(experiment)
+    for stage in stages:
+        arms: dict[int, set[str]] = {}
+        for name, block in known:
+            if name in stage:
+                arms.setdefault(block, set()).add(name)
+        if not arms:
+            continue
+        last = max(arms)
+        # Arms leave and never come back: a block with all that the one before had is whole.
+        if arms[last] == arms.get(last - 1, set(stage)):
+            continue
+        elsewhere = [
+            (name, last)
+            for name in sorted(arms[last])
+            if stage[name].target.real
+            and boots[name, last] != stage[name].target.facts().get("boot")
+        ]
+        store.forget(experiment, elsewhere)
+        for run in elsewhere:
+            del known[run]
+    return known
 
 
 def stored(

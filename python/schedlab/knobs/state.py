@@ -13,6 +13,7 @@ from pathlib import Path
 
 from schedlab.boundary.errors import NotPermittedError, RunError
 from schedlab.knobs import operations
+from schedlab.processes.locks import lock_holder
 
 VARIABLE = "SCHEDLAB_STATE_DIR"
 """The environment variable that names another directory."""
@@ -112,7 +113,10 @@ def check_directory() -> None:
 
 def _held() -> str:
     """Say which process holds the lock, and whether it is one that has set knobs."""
-    holder = _holder()
+    try:
+        holder = lock_holder(_lock_file())
+    except OSError:
+        holder = None
     try:
         written = operations.read_text(_lock_file()).strip()
     except OSError:
@@ -130,25 +134,6 @@ def _held() -> str:
     return (
         f"another run has set knobs ({who}): wait for its end, or end it; it puts them back itself"
     )
-
-
-def _holder() -> int | None:
-    """Return the process that took the lock, as the kernel's list of locks tells (proc(5)).
-
-    None where it is not told, as for a process of another pid namespace.
-    """
-    try:
-        about = _lock_file().stat()
-        text = operations.read_text(Path("/proc/locks"))
-    except OSError:
-        return None
-    wanted = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
-    for line in text.splitlines():
-        # "1: FLOCK  ADVISORY  WRITE 4711 00:18:42 0 EOF"; "->" stands before one that waits.
-        words = line.split()
-        if words[1:2] == ["FLOCK"] and words[5:6] == [wanted] and words[4].isdigit():
-            return int(words[4]) or None
-    return None
 
 
 def _name(pid: int) -> str:

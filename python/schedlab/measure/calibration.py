@@ -24,6 +24,7 @@ from schedlab.model.calibration_file import (
     save,
     to_toml,
 )
+from schedlab.processes import lease
 from schedlab.processes.disturbance import watching
 from schedlab.targets import host
 from schedlab.targets.facts import cpu_model_of, facts
@@ -95,6 +96,13 @@ def calibrate(
         InputError: the native runner is not there, or no such file can be made in the directory.
         RunError: it failed.
     """
+    if guest is None or guest.clock == "host":
+        with lease.exclusive():
+            return _measured(quick, disk, guest)
+    return _measured(quick, disk, guest)
+
+
+def _measured(quick: bool, disk: Path | None, guest: Guest | None) -> Calibration:
     arguments = ["calibrate", "--quick"] if quick else ["calibrate"]
     if disk is not None:
         arguments += ["--disk", str(disk)]

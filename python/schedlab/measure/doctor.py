@@ -96,7 +96,7 @@ def _slices(here: Facts) -> Permission:
 
 def _try(name: str, attributes: Attributes) -> Permission:
     try:
-        host.run(_TRIAL, attributes=attributes, timeout=10)
+        host.run(_TRIAL, attributes=attributes, timeout=10, alone=False)
     except SchedlabError as error:
         return Permission(name, False, str(error))
     return Permission(name, True, "")

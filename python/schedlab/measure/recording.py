@@ -13,7 +13,7 @@ from pathlib import Path
 from schedlab.boundary.arguments import is_directory
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.model import Workload
-from schedlab.processes import processes
+from schedlab.processes import lease, processes
 from schedlab.targets import host
 from schedlab.vm.guest import Guest
 
@@ -123,7 +123,8 @@ def record(
     limit = timeout + 120
     if guest is None:
         recorder = [runner, "record", "-o", str(path), *options, "--", *command]
-        done = processes.run(recorder, text=text, timeout=limit, patience=_TIDYING)
+        with lease.exclusive():
+            done = processes.run(recorder, text=text, timeout=limit, patience=_TIDYING)
         return replace(_read(done), path=path)
     # Not to the directory that is shared: every access to it crosses to this machine. No other
     # process is in the guest. Nor packed: with translated

@@ -122,12 +122,16 @@ def _orphans() -> list[int]:
                 and not owned(marks[-1].decode("ascii", errors="replace"))
             ):
                 found.append(int(place.name))
-    above = _ancestors()
+    above = ancestors()
     return [pid for pid in found if pid not in above and _runs(pid)]
 
 
-def _ancestors() -> set[int]:
-    """Return this process and those above it: a killed run's command may be what runs us."""
+def ancestors() -> set[int]:
+    """Return this process and those above it: a killed run's command may be what runs us.
+
+    >>> os.getpid() in ancestors()
+    True
+    """
     found = {pid := os.getpid()}
     while pid > 1:
         fields = _stat(pid)
@@ -202,6 +206,19 @@ def _started(pid: int) -> int | None:
     """Return when a process started, in clock ticks since the boot; None if it has ended."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] not in "ZX" else None
+
+
+def started_at(pid: int) -> float | None:
+    """Return when a process started, in seconds since 1970; None if it has ended.
+
+    >>> 0 <= time.time() - started_at(os.getpid()) < 1e6
+    True
+    """
+    ticks = _started(pid)
+    if ticks is None:
+        return None
+    booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return booted + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _runs(pid: int) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from schedlab.boundary.errors import InputError, RunError
-from schedlab.processes import capture, leftovers
+from schedlab.processes import capture, lease, leftovers
 from schedlab.processes.disturbance import Disturbance, watching
 
 _PACKAGED = Path(__file__).parents[1] / "bin" / "schedlab-native"
@@ -243,7 +243,7 @@ class Guarded:
                     # What it does is a few system calls, and none of ours holds a lock meanwhile.
                     preexec_fn=prepare,  # noqa: PLW1509
                     cwd=directory,
-                    env={**os.environ, leftovers.VARIABLE: leftovers.mark()},
+                    env={**os.environ, leftovers.VARIABLE: leftovers.mark(), **lease.inherited()},
                     pass_fds=(writing,),
                 )
             except OSError as error:

@@ -13,7 +13,7 @@ from schedlab.boundary.errors import InputError, RunError
 from schedlab.experiment.subjects import Conditions, Measured, Metric
 from schedlab.knobs import applied
 from schedlab.model import Attributes, format_time, parse_time
-from schedlab.processes import processes
+from schedlab.processes import lease, processes
 from schedlab.processes.disturbance import watching
 from schedlab.targets import ext
 from schedlab.targets.program_start import starting
@@ -238,6 +238,7 @@ class Program(ABC):
             )
         else:
             with (
+                lease.exclusive(),
                 applied(under.knobs, target.release, target.cpus) if under.knobs else nullcontext(),
                 ext.scheduling(under.attributes),
                 watching() as watch,

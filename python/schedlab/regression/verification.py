@@ -3,6 +3,7 @@
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from schedlab.experiment.stats import Estimate, paired_ratio
 from schedlab.measure.recording import record
 from schedlab.model import Workload
 from schedlab.model.outcome import Outcome
+from schedlab.processes import lease
 from schedlab.regression.regress import Regression, metric_of
 from schedlab.targets import vm
 from schedlab.vm import Guest
@@ -148,7 +150,8 @@ def _values(
         with vm.guest_knobs.applied(guest, knobs):
             return max(1.0, read(workload, guest, seed))
 
-    return [one(seed) for seed in seeds]
+    with lease.exclusive() if guest.clock == "host" else nullcontext():
+        return [one(seed) for seed in seeds]
 
 
 def verdict(predicted: Estimate, measured: Estimate) -> Verdict:

@@ -352,6 +352,36 @@ class Store:
                     metrics[metric] = value
         return found
 
+    def boots(self, experiment: str) -> dict[tuple[str, int], str | None]:
+        """Return in which boot of its kernel each finished run was made, by arm and block.
+
+        None for a simulation, and where the kernel did not tell.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        with failures(self.path), self._reading():
+            rows = self._connection.execute(
+                "SELECT arm, block, json_extract(facts, '$.boot') FROM run"
+                " JOIN place ON place.id = run.place WHERE experiment = ? ORDER BY run.id",
+                (experiment,),
+            )
+            return {(arm, block): boot for arm, block, boot in rows}
+
+    def forget(self, experiment: str, runs: Iterable[tuple[str, int]]) -> None:
+        """Remove finished runs, named by arm and block, all of them or none."""
+        with failures(self.path), transaction(self._connection):
+            for arm, block in runs:
+                which = (experiment, arm, block)
+                self._connection.execute(
+                    "DELETE FROM value WHERE run IN"
+                    " (SELECT id FROM run WHERE experiment = ? AND arm = ? AND block = ?)",
+                    which,
+                )
+                self._connection.execute(
+                    "DELETE FROM run WHERE experiment = ? AND arm = ? AND block = ?", which
+                )
+
     def notes(self, experiment: str) -> tuple[str, ...]:
         """Return the notes of an experiment's runs (`schedlab.Outcome.notes`), each once."""
         with failures(self.path):

@@ -95,7 +95,7 @@ class Measuring:
         experiment = self._store.begin(
             "study", title, plan, self._command, afresh=self._afresh, meaning=meaning
         )
-        known = self._store.values(experiment)
+        known = execution.known_runs(self._store, experiment, [cells])
         runs = {
             name: execution.stored(
                 name,

@@ -7,7 +7,7 @@ from schedlab.boundary.errors import InputError, NotPermittedError, RunError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Workload, check_seed
 from schedlab.model.outcome import Outcome
-from schedlab.processes import processes
+from schedlab.processes import lease, processes
 from schedlab.processes.processes import native_runner, runner
 from schedlab.targets import ext
 from schedlab.targets.facts import Facts, facts
@@ -66,6 +66,7 @@ def run(
     seed: int = 1,
     timeout: float = 60.0,
     delays: bool = False,
+    alone: bool = True,
 ) -> Outcome:
     """Run a workload on the running kernel, with real tasks and channels.
 
@@ -76,6 +77,8 @@ def run(
         seed: of every random stream.
         timeout: seconds after which all its tasks are ended.
         delays: measure how long each task waited for a CPU, some microseconds a task.
+        alone: hold the machine's lease, so that no other schedlab command runs anything meanwhile
+            (`schedlab.processes.lease`).
 
     Raises:
         InputError: something given is wrong.
@@ -95,7 +98,10 @@ def run(
     arguments = ["run", "-", f"--seed={seed}", f"--timeout={round(timeout * 1000)}ms"]
     if delays:
         arguments.append("--delays")
-    with applied(knobs, here.release, here.cpus) if knobs else nullcontext():
+    with (
+        lease.exclusive() if alone else nullcontext(),
+        applied(knobs, here.release, here.cpus) if knobs else nullcontext(),
+    ):
         # The runner keeps the time itself; the margin is for a runner that hangs.
         text = native_program(
             arguments, text=work.json, timeout=timeout + 30, attributes=attributes

@@ -10,7 +10,7 @@ from schedlab.boundary.errors import InputError
 from schedlab.knobs import applied
 from schedlab.model import Attributes, Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
-from schedlab.processes import processes
+from schedlab.processes import lease, processes
 from schedlab.targets import ext, host
 from schedlab.targets.facts import boot, facts
 from schedlab.targets.program_start import starting
@@ -219,6 +219,7 @@ class Host:
     ) -> processes.Completed:
         """Run a command."""
         with (
+            lease.exclusive(),
             applied(knobs, self.release, self.cpus) if knobs else nullcontext(),
             ext.scheduling(attributes),
         ):

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from schedlab.boundary.errors import InputError, NotPermittedError, RunError, SchedlabError
 from schedlab.model import Attributes, Workload
 from schedlab.model.outcome import Outcome
-from schedlab.processes import disturbance
+from schedlab.processes import disturbance, lease
 from schedlab.processes.capture import pattern
 from schedlab.processes.disturbance import Watch
 from schedlab.processes.processes import Completed
@@ -148,18 +148,19 @@ class Virtual:
 
         Arguments are those of `vm.run`.
         """
-        guest = self._booted()
-        if json.loads(workload.json).get("files"):
-            guest.need_disk(round(_DISK * self._memory))
-        return vm.run(
-            workload,
-            guest,
-            attributes=attributes,
-            knobs=knobs,
-            seed=seed,
-            timeout=timeout,
-            around=around,
-        )
+        with self._exclusive():
+            guest = self._booted()
+            if json.loads(workload.json).get("files"):
+                guest.need_disk(round(_DISK * self._memory))
+            return vm.run(
+                workload,
+                guest,
+                attributes=attributes,
+                knobs=knobs,
+                seed=seed,
+                timeout=timeout,
+                around=around,
+            )
 
     def execute(
         self,
@@ -211,7 +212,8 @@ class Virtual:
         """
         request = {"program": text}
         if disk:
-            self._booted().need_disk(round(_DISK * self._memory))
+            with self._exclusive():
+                self._booted().need_disk(round(_DISK * self._memory))
             request["files"] = PLACE
         family = text.partition(":")[0]
         if self._counts and family not in self._warm:
@@ -246,6 +248,16 @@ class Virtual:
         timeout: float,
     ) -> Mapping[str, Any]:
         """Have the process inside do something, and return what it says came of it."""
+        with self._exclusive():
+            return self._answer(request, attributes, knobs, timeout)
+
+    def _answer(
+        self,
+        request: Mapping[str, Any],
+        attributes: Attributes | None,
+        knobs: Mapping[str, str] | None,
+        timeout: float,
+    ) -> Mapping[str, Any]:
         guest = self._booted()
         plain = None
         if attributes is not None:
@@ -262,6 +274,13 @@ class Virtual:
         if done.code != 0:
             raise RunError(f"{self.name}: what runs programs there ended: {done.errors.strip()}")
         return _read(done.output, self.name)
+
+    def _exclusive(self) -> AbstractContextManager[None]:
+        """Return the lease of this machine, which a clock that counts instructions does not need.
+
+        A guest on this machine's clock is disturbed by other real runs, and disturbs them.
+        """
+        return nullcontext() if self._counts else lease.exclusive()
 
     def _serve(self, guest: Guest) -> None:
         """Start the process inside, and wait until it takes requests."""

@@ -1,5 +1,6 @@
 """The runs of a tuning: made once, and read from the store when it continues."""
 
+import logging
 import math
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from schedlab.store.store import NewRun, now
 from schedlab.targets.sim import simulate_many
 from schedlab.targets.target import Simulated, Target
 from schedlab.targets.workers import Workers
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,24 @@ class Runs:
         self._made: dict[tuple[str, int], Once] = {}
         self._count: Counter[str] = Counter()
         self._known = store.values(experiment) if store is not None else {}
+        self._note_other_boots()
         self._failed = store.failures(experiment) if store is not None else {}
+
+    def _note_other_boots(self) -> None:
+        """Warn of runs from another boot of a host: a search compares more than pairs in blocks."""
+        if self._store is None or not self.target.real:
+            return  # simulations are alike everywhere
+        here = self.target.facts().get("boot")
+        if here is None:
+            return  # a guest is booted anew each time
+        boots = self._store.boots(self._experiment).values()
+        if elsewhere := sum(boot not in (None, here) for boot in boots):
+            _log.warning(
+                "runs of this search from another boot, or another host: %d; the same may take "
+                "longer or shorter there: --afresh searches anew; certification compares within a "
+                "boot",
+                elsewhere,
+            )
 
     def of(self, case: str, setting: Setting) -> list[Mapping[str, float]]:
         """Return the metrics of the runs of a case under a setting.
