@@ -175,7 +175,7 @@ impl Metrics {
                     record.metrics.involuntary += 1;
                     State::Waiting
                 }
-                TaskState::Interruptible | TaskState::Uninterruptible => {
+                TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => {
                     record.metrics.voluntary += 1;
                     State::Asleep
                 }

@@ -215,7 +215,7 @@ impl Invariants {
         if previous != TaskId::IDLE {
             let after = match state {
                 TaskState::Running => State::Waiting,
-                TaskState::Interruptible | TaskState::Uninterruptible => State::Asleep,
+                TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => State::Asleep,
                 TaskState::Dead => State::Dead,
             };
             self.change(previous, after);

@@ -36,6 +36,8 @@ pub enum TaskState {
     Interruptible,
     /// `D`: asleep in the kernel.
     Uninterruptible,
+    /// `T`: stopped, traced or parked until another task lets it go on: a special state (`is_special_task_state`), which EEVDF does not delay.
+    Stopped,
     /// `X`: ended.
     Dead,
 }
@@ -47,6 +49,7 @@ impl TaskState {
             Self::Running => 'R',
             Self::Interruptible => 'S',
             Self::Uninterruptible => 'D',
+            Self::Stopped => 'T',
             Self::Dead => 'X',
         }
     }

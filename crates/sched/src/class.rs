@@ -139,7 +139,7 @@ impl<D: Decider> Sched<D> {
     pub fn dequeue_task(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) -> bool {
         match self.tasks[task.index()].class {
             Class::Deadline => {
-                self.dequeue_task_dl(cpu, task, flags);
+                self.dequeue_task_dl(cpu, task);
                 true
             }
             Class::Rt => {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use schedlab_model::{CpuId, Policy, TaskId, Time, WakeupRule};
 
-use crate::class::{Class, DequeueFlags, EnqueueFlags};
+use crate::class::{Class, EnqueueFlags};
 use crate::decider::Decider;
 use crate::fair_server::Server;
 use crate::machine::Sched;
@@ -330,7 +330,7 @@ impl<D: Decider> Sched<D> {
         }
     }
 
-    pub(crate) fn dequeue_task_dl(&mut self, cpu: CpuId, task: TaskId, flags: DequeueFlags) {
+    pub(crate) fn dequeue_task_dl(&mut self, cpu: CpuId, task: TaskId) {
         if self.rqs[cpu.index()].curr == task {
             self.update_curr_dl(cpu);
         }
@@ -338,10 +338,11 @@ impl<D: Decider> Sched<D> {
         self.dequeue_dl_entity(cpu, id);
         let se = self.tasks[task.index()].se;
         self.entities[se.index()].on_rq = false;
-        // task_non_contending of a task that ends: its bandwidth will be free.
-        if flags.has(DequeueFlags::SLEEP.and(DequeueFlags::SPECIAL)) {
-            self.release_dl_bandwidth(id, self.rqs[cpu.index()].clock);
-        }
+    }
+
+    /// `task_non_contending` of a task that ends: its bandwidth will be free.
+    pub(crate) fn dead_task_dl(&mut self, cpu: CpuId, task: TaskId) {
+        self.release_dl_bandwidth(self.dl_of(task), self.rqs[cpu.index()].clock);
     }
 
     /// `update_curr_dl`: charges the running task's runtime, and throttles it once that is used up or given up (`sched_yield`).

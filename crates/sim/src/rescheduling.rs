@@ -122,7 +122,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.acting_tick = record.next_tick;
         let pass = match state {
             TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible => self.prices.pass_to_sleep,
+            TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => self.prices.pass_to_sleep,
             _ => 0,
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));

@@ -444,7 +444,7 @@ impl<S: EventSink> Engine<'_, S> {
                 }
                 self.left_group(task);
             }
-            TaskState::Interruptible | TaskState::Uninterruptible => {
+            TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => {
                 left.account.voluntary += 1;
                 left.state = State::Asleep;
             }

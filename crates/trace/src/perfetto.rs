@@ -242,6 +242,7 @@ const fn state_bits(state: TaskState) -> i64 {
         TaskState::Running => 0,
         TaskState::Interruptible => 1,
         TaskState::Uninterruptible => 2,
+        TaskState::Stopped => 4,
         TaskState::Dead => 16,
     }
 }

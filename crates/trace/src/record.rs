@@ -1,6 +1,6 @@
 //! What one line of a recording says.
 
-use schedlab_model::Time;
+use schedlab_model::{TaskState, Time};
 
 use crate::fields::{Fields, Pid};
 use crate::probe::Probe;
@@ -153,6 +153,19 @@ impl RecordState {
         match self {
             Self::Running => 'R',
             Self::Sleeping(letter) | Self::Dead(letter) => letter,
+        }
+    }
+
+    /// What it means to the rules. A stopped, traced or parked task is in a special state; a frozen one is, too, but is printed as `D`.
+    ///
+    /// Source: `include/linux/sched.h`, `is_special_task_state`.
+    pub const fn task_state(self) -> TaskState {
+        match self {
+            Self::Running => TaskState::Running,
+            Self::Sleeping('T' | 't' | 'P') => TaskState::Stopped,
+            Self::Sleeping('D') => TaskState::Uninterruptible,
+            Self::Sleeping(_) => TaskState::Interruptible,
+            Self::Dead(_) => TaskState::Dead,
         }
     }
 }

@@ -26,6 +26,7 @@ fn events(tasks: u32) -> impl Strategy<Value = Vec<Event>> {
         Just(TaskState::Running),
         Just(TaskState::Interruptible),
         Just(TaskState::Uninterruptible),
+        Just(TaskState::Stopped),
         Just(TaskState::Dead)
     ];
     let kind = prop_oneof![
@@ -59,6 +60,7 @@ fn state_of(state: RecordState) -> TaskState {
     match state {
         RecordState::Running => TaskState::Running,
         RecordState::Sleeping('D') => TaskState::Uninterruptible,
+        RecordState::Sleeping('T') => TaskState::Stopped,
         RecordState::Sleeping(_) => TaskState::Interruptible,
         RecordState::Dead(_) => TaskState::Dead,
     }

@@ -105,6 +105,7 @@ fn numbers(kind: EventKind) -> (u8, [u32; 3]) {
                 TaskState::Interruptible => 1,
                 TaskState::Uninterruptible => 2,
                 TaskState::Dead => 3,
+                TaskState::Stopped => 4,
             };
             (3, [previous.0, next.0, state])
         }

@@ -145,7 +145,7 @@ impl Timeline {
                 if previous != TaskId::IDLE {
                     let goes_on = match state {
                         TaskState::Running => Now::In(State::Waiting, time, cpu),
-                        TaskState::Interruptible | TaskState::Uninterruptible => Now::Asleep,
+                        TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => Now::Asleep,
                         TaskState::Dead => Now::Dead,
                     };
                     self.leave(previous.index(), time, now, goes_on);

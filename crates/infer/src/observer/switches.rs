@@ -33,7 +33,7 @@ impl Observer {
             self.prioritise(number, next.priority);
             self.change_what_others_asked(number);
         }
-        self.brings(now, cpu, leaves, left(state), comes);
+        self.brings(now, cpu, leaves, state.task_state(), comes);
         Ok(())
     }
 
@@ -141,14 +141,5 @@ const fn after(state: RecordState) -> State {
         RecordState::Running => State::Runnable,
         RecordState::Sleeping(_) => State::Asleep,
         RecordState::Dead(_) => State::Dead,
-    }
-}
-
-const fn left(state: RecordState) -> TaskState {
-    match state {
-        RecordState::Running => TaskState::Running,
-        RecordState::Sleeping('D') => TaskState::Uninterruptible,
-        RecordState::Sleeping(_) => TaskState::Interruptible,
-        RecordState::Dead(_) => TaskState::Dead,
     }
 }

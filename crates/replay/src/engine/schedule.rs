@@ -7,7 +7,7 @@ use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 use super::Engine;
 use super::start::has;
 use crate::queue_order::{first_is_before_running, queue_lines};
-use crate::read::flags::{SLEEP, may_yield};
+use crate::read::flags::{SLEEP, may_yield, sleeping_state};
 use crate::read::section::{Entry, What, cut};
 use crate::schedules::Picked;
 
@@ -19,12 +19,11 @@ impl<'a> Engine<'a> {
         if self.sched.curr(cpu) != task || task == TaskId::IDLE || !self.sched.entity(task).on_rq {
             return self.lose_track(cpu, "another task runs");
         }
-        let dead = self.ahead.iter().find_map(|entry| match &entry.record.kind {
-            RecordKind::Switch { state, .. } => Some(matches!(state, RecordState::Dead(_))),
+        let switch = self.ahead.iter().find_map(|entry| match &entry.record.kind {
+            RecordKind::Switch { state, .. } => Some(*state),
             _ => None,
         });
-        let state = if dead == Some(true) { TaskState::Dead } else { TaskState::Interruptible };
-        self.search(cpu, step, state);
+        self.search(cpu, step, sleeping_state(switch));
     }
 
     /// The part of `__schedule` up to where the CPU looks for work, with no task left.
@@ -89,11 +88,8 @@ impl<'a> Engine<'a> {
         }
         // A task that was dequeued already is not dequeued again.
         let queued = previous != TaskId::IDLE && self.sched.entity(previous).on_rq;
-        let state = match (queued && (sleeps || stops || served), state) {
-            (false, _) => TaskState::Running,
-            (true, RecordState::Dead(_)) => TaskState::Dead,
-            (true, _) => TaskState::Interruptible,
-        };
+        let leaves = queued && (sleeps || stops || served);
+        let state = if leaves { sleeping_state(Some(state)) } else { TaskState::Running };
         if self.recorder == Some(next) && !self.sched.entity(next).on_rq && self.sched.task_cpu(next) == cpu {
             self.sched.decider.expect_nothing();
             self.sched.activate_waking(next, false);
@@ -128,11 +124,8 @@ impl<'a> Engine<'a> {
         let stops = self.stoppers.contains(&previous);
         let sleeps = stops && switch.is_some_and(|(_, state, _)| state != RecordState::Running);
         let left = left.or_else(|| sleeps.then(|| self.pid(previous)));
-        let state = match (left.is_some(), dead) {
-            (false, _) => TaskState::Running,
-            (true, true) => TaskState::Dead,
-            (true, false) => TaskState::Interruptible,
-        };
+        let slept = left.map(|_| sleeping_state(switch.map(|(_, state, _)| state)));
+        let state = slept.unwrap_or(TaskState::Running);
         let next = match switch {
             Some((_, _, next)) => self.known(next.pid, cpu, None),
             None => Some(previous),
@@ -411,5 +404,55 @@ impl<'a> Engine<'a> {
             self.sched.assume_need_resched(cpu, kernels);
         }
         self.compare_after(cpu, step);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schedlab_model::Attributes;
+    use schedlab_sched::{GroupId, Vruntime};
+    use schedlab_trace::{Reader, Record};
+
+    use super::*;
+    use crate::level::Level;
+    use crate::report::Report;
+    use crate::settings::Settings;
+
+    const CPU0: CpuId = CpuId(0);
+
+    /// Of 7.3.4: 160 was stopped (SIGSTOP) at a virtual time of 8194746971 while 164 waited at 8194332976, 414 µs before it. V lay between, so
+    /// that 160 was in debt; its dequeue had DEQUEUE_SPECIAL (0x10000) and was not delayed, as the number of queued tasks showed. Asleep (`S`),
+    /// it stays.
+    #[test]
+    fn a_task_that_is_stopped_in_debt_is_off_the_queue() {
+        let settings = Settings::defaults("7.3".parse().expect("a release")).expect("known");
+        for (state, flags, stays) in
+            [("T", "0x10009", false), ("t", "0x10009", false), ("P", "0x10009", false), ("S", "0x9", true)]
+        {
+            let text = format!(
+                "cpus=2\n n-160 0dl.2. 12.069963144: k_deq: pid=160 fl={flags} ct=12026413822 c=12026413822 cpu=0 pol=0 sp=120 w=1048576 \
+                 tg=0x1440 ptg=0x0 cg=1 ag=0\n n-160 0d..2. 12.070003565: sched_switch: prev_comm=n prev_pid=160 prev_prio=120 \
+                 prev_state={state} ==> next_comm=w next_pid=164 next_prio=120\n"
+            );
+            let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
+            let step: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
+            let report = Report::of(&records[0], &records[0], Level::L1, 2, &settings);
+            let mut engine = Engine::new(&settings, settings.rules(), 2, report);
+            let [stopped, waiting] =
+                [(160, 8_194_746_971, 8_195_631_229), (164, 8_194_332_976, 8_195_732_976)].map(|(pid, at, due)| {
+                    let task = engine.add(pid, &Attributes::default(), GroupId::ROOT);
+                    let entity = engine.sched.entity_mut(task);
+                    (entity.vruntime, entity.deadline) = (Vruntime(at), Vruntime(due));
+                    engine.sched.assume_queued(task, CPU0);
+                    task
+                });
+            engine.advance(CPU0, &step);
+            engine.sched.decider.expect_outcome(stopped);
+            assert_eq!(engine.sched.schedule(CPU0, TaskState::Running).next, stopped);
+            engine.schedule(CPU0, &step);
+            assert_eq!(engine.sched.curr(CPU0), waiting, "{state}");
+            let entity = engine.sched.entity(stopped);
+            assert_eq!((entity.on_rq, entity.sched_delayed), (stays, stays), "{state}");
+        }
     }
 }

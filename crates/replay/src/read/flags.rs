@@ -1,7 +1,7 @@
 //! The bits of `ENQUEUE_*`, `DEQUEUE_*` and `WF_*`, which moved between releases (`kernel/sched/sched.h`).
 
-use schedlab_model::RuleSet;
-use schedlab_trace::{Context, Flags};
+use schedlab_model::{RuleSet, TaskState};
+use schedlab_trace::{Context, Flags, RecordState};
 
 /// The flag bits that change what a record means. Those of enqueueing and dequeueing have the same values.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,15 @@ pub(crate) const fn may_yield(flags: Flags) -> bool {
             0 => !flags.need_resched,
             depth => depth == 1,
         }
+}
+
+/// In which state a task sleeps that was dequeued for it, by its switch if that is known. Where that says `R`, a signal or wake-up came
+/// meanwhile.
+pub(crate) fn sleeping_state(switch: Option<RecordState>) -> TaskState {
+    match switch.map(RecordState::task_state) {
+        None | Some(TaskState::Running) => TaskState::Interruptible,
+        Some(state) => state,
+    }
 }
 
 impl FlagBits {

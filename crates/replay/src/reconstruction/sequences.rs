@@ -6,6 +6,7 @@ use schedlab_trace::{Pid, RecordState, TaskRef};
 
 use crate::level::Level;
 use crate::read::cursor::{Placement, Runtime, SetView};
+use crate::read::flags::sleeping_state;
 use crate::read::step::{Check, Coming, Look, Picks};
 use crate::reconstruction::{CPU, Replayer};
 
@@ -166,11 +167,8 @@ impl Replayer<'_> {
             previous != TaskId::IDLE && switch.is_some_and(|(_, state, _)| state != RecordState::Running)
         };
         let dead = switch.is_some_and(|(_, state, _)| matches!(state, RecordState::Dead(_)));
-        let state = match (leaves, dead) {
-            (false, _) => TaskState::Running,
-            (true, true) => TaskState::Dead,
-            (true, false) => TaskState::Interruptible,
-        };
+        let slept = leaves.then(|| sleeping_state(switch.map(|(_, state, _)| state)));
+        let state = slept.unwrap_or(TaskState::Running);
         if dequeued.is_some_and(|pid| self.task_of(pid) != Some(previous)) {
             return self.lose_track();
         }

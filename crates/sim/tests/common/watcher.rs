@@ -175,7 +175,7 @@ impl<F: Fn(usize, usize) -> bool> Watcher<F> {
                 match state {
                     TaskState::Running => State::Waiting,
                     TaskState::Dead => State::Dead,
-                    TaskState::Interruptible | TaskState::Uninterruptible => State::Asleep,
+                    TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => State::Asleep,
                 },
             );
             self.tasks[previous].died = self.now;
