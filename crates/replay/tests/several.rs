@@ -240,3 +240,19 @@ fn real_time_tasks_on_several_cpus_are_noted() {
     records.insert(of_recorder, other);
     assert!(told(&notes(&records)));
 }
+
+/// The beginning of a random workload with a round-robin and a FIFO task beside fair ones: CPU 1 pushes 203 to CPU 0, and CPU 0 pushes it
+/// back. Where these tasks run is the recording's, so every decision of the fair class around them comes out as the kernel's.
+#[test]
+fn fair_tasks_beside_real_time_tasks_are_decided_as_recorded() {
+    let name = "realtime-2-near-6.12";
+    let report = report(name);
+    assert_eq!(report.resynchronisations, 0, "{name}");
+    let (decisions, state) = (&report.decisions, &report.state);
+    for score in [decisions.pick, decisions.tick, decisions.wakeup, decisions.placement, decisions.newidle] {
+        exact(score, name);
+    }
+    let times = [state.vruntime, state.deadline, state.lag, state.slice, state.exec_start];
+    assert!(times.iter().all(|time| time.max_error_ns == 0), "{name}: {state:?}");
+    assert_eq!((state.pelt.equal, state.pelt.max_error), (state.pelt.compared, 0.0), "{name}");
+}

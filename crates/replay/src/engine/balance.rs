@@ -6,7 +6,7 @@ use schedlab_trace::{Context, Record, RecordKind};
 
 use super::Engine;
 use super::start_several::DOMAINS;
-use crate::read::flags::{SAVE, SLEEP};
+use crate::read::flags::{SAVE, SLEEP, is_soft};
 use crate::read::section::{Entry, What};
 use crate::recorded_decider::RecordedDecider;
 use crate::settings::Tracked;
@@ -362,10 +362,6 @@ pub(super) struct Due {
     jiffies: u64,
     /// `idle_balance`: it idled at its tick.
     idle: bool,
-}
-
-pub(super) fn is_soft(context: Context) -> bool {
-    matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt)
 }
 
 /// The CPU whose stopper is woken in these records of `by`; its own is for something else.

@@ -400,7 +400,9 @@ impl<'a> Engine<'a> {
             self.report.decisions.tick.unverifiable += 1;
         }
         if !told && ours != kernels {
-            self.differ(cpu, "tick", ours, kernels);
+            if followed {
+                self.differ(cpu, "tick", ours, kernels);
+            }
             self.sched.assume_need_resched(cpu, kernels);
         }
         self.compare_after(cpu, step);

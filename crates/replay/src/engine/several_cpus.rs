@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use schedlab_model::{CpuId, TaskId};
 use schedlab_trace::Record;
 
-use super::{Engine, balance};
+use super::Engine;
 use crate::ReplayError;
 use crate::level::Level;
 use crate::read::section::{Entry, What};
 use crate::read::step_order::steps_in_order;
 use crate::read::steps::{Act, Step, queue_of};
+use crate::read::streams::streams_of;
 use crate::report::Report;
 use crate::settings::Settings;
 use crate::watch::{Watch, Watched};
@@ -40,10 +41,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
     let (Some(first), Some(last)) = (records.first(), records.last()) else { return Err(ReplayError::Empty) };
     let seen = records.iter().map(|record| record.cpu).max().unwrap_or(0) + 1;
     let cpus = settings.cpus.max(seen);
-    let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus as usize];
-    for record in records.iter().filter(|record| !elsewhere(record)) {
-        streams[record.cpu as usize].push(Entry::of(record));
-    }
+    let streams = streams_of(records, cpus);
     let mut report = Report::of(first, last, Level::L1, records.len(), settings);
     report.notes.extend(higher_classes(records));
     let mut engine = Engine::new(settings, settings.rules(), cpus, report);
@@ -86,11 +84,6 @@ fn locked(streams: &[Vec<Entry<'_>>], steps: &[Step]) -> Vec<Vec<(u64, u64)>> {
     }
     locked.iter_mut().for_each(|steps| steps.sort_unstable());
     locked
-}
-
-/// Whether averages of real-time tasks are brought up to date as such a task comes or goes: no balancing.
-fn elsewhere(record: &Record) -> bool {
-    &*record.event == "k_balance" && !balance::is_soft(record.flags.context)
 }
 
 impl<'a> Engine<'a> {

@@ -310,10 +310,18 @@ impl<'a> Engine<'a> {
         }
     }
 
+    /// Whether one of two tasks, of which the second one runs, is a real-time or deadline task.
+    fn is_of_higher_class(&self, task: TaskId, curr: TaskId) -> bool {
+        [task, curr].into_iter().any(|task| task != TaskId::IDLE && !self.is_fair(task))
+    }
+
     fn score_wakeup(&mut self, answer: &Answer, task: TaskId, cpu: CpuId, before: bool) {
         let curr = self.sched.curr(cpu);
         let fair = self.is_fair(task) && self.is_fair(curr);
         let open = before && !self.eevdf() || !fair || self.cpus[cpu.index()].searches;
+        if !self.alone() && self.is_of_higher_class(task, curr) && !before {
+            self.sched.assume_need_resched(cpu, answer.resched);
+        }
         if !answer.asked || !self.compares() || open && !self.alone() {
             return;
         }

@@ -34,6 +34,11 @@ pub(crate) const REPLENISH: u32 = 0x20 | 0x2_0000;
 /// `DEQUEUE_THROTTLE`, of 6.18 and of 6.19 on: neither bit means anything else in dequeueing.
 pub(crate) const THROTTLE: u32 = 0x800 | 0x2_0000;
 
+/// Whether a record is of a soft interrupt, or of an interrupt that came within one.
+pub(crate) const fn is_soft(context: Context) -> bool {
+    matches!(context, Context::SoftInterrupt | Context::HardInSoftInterrupt)
+}
+
 /// Whether what a task recorded in its own context may be done by `do_sched_yield`, not by a schedule that it was preempted into: the
 /// former holds the queue's lock alone (where preemption is counted), the latter disables preemption too.
 pub(crate) const fn may_yield(flags: Flags) -> bool {

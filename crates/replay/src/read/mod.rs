@@ -9,3 +9,4 @@ pub(crate) mod section;
 pub(crate) mod step;
 pub(crate) mod step_order;
 pub(crate) mod steps;
+pub(crate) mod streams;

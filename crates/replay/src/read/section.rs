@@ -142,11 +142,23 @@ impl What {
 pub(crate) struct Entry<'a> {
     pub(crate) record: &'a Record,
     pub(crate) what: What,
+    /// The CPU whose queue it is about, where its probe does not name that CPU.
+    queue: Option<u32>,
 }
 
 impl<'a> Entry<'a> {
     pub(crate) fn of(record: &'a Record) -> Self {
-        Self { record, what: What::of(record) }
+        Self { record, what: What::of(record), queue: None }
+    }
+
+    /// A record that is about the queue of `cpu`, unless its probe names another one.
+    pub(crate) fn on(record: &'a Record, cpu: u32) -> Self {
+        Self { queue: Some(cpu), ..Self::of(record) }
+    }
+
+    /// The CPU whose queue it is about, where that is known.
+    pub(crate) fn queue(&self) -> Option<u64> {
+        self.record.number("cpu").or(self.queue.map(u64::from))
     }
 
     /// The task it concerns, by its `pid=`.

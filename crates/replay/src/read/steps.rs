@@ -171,9 +171,7 @@ pub(crate) fn queue_of(step: &[Entry<'_>], by: usize, cpus: usize) -> usize {
     let named = looks.and_then(|entry| entry.record.number("cpu"));
     let named = named.or_else(|| {
         step.iter().find_map(|entry| match entry.what {
-            What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => {
-                entry.record.number("cpu")
-            }
+            What::Enqueue(_) | What::Dequeue(_) | What::Check | What::UpdateCurr | What::Tick => entry.queue(),
             What::Wakeup | What::WakeupNew => match entry.record.kind {
                 RecordKind::Wakeup { target, .. } | RecordKind::WakeupNew { target, .. } => Some(u64::from(target)),
                 _ => None,

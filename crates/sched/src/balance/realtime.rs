@@ -213,7 +213,7 @@ impl<D: Decider> Sched<D> {
 
     /// The end of `switched_from` and `prio_changed` of both classes: a task that fell, or left, makes room.
     pub(crate) fn pull_for_fallen(&mut self, cpu: CpuId, old_class: Class, fell: bool) {
-        if !self.balance.on() || !fell {
+        if !self.balance.moves_tasks() || !fell {
             return;
         }
         match old_class {

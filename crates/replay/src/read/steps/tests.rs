@@ -8,10 +8,7 @@ use super::*;
 pub(crate) fn steps(text: &str) -> Vec<(Act, usize, Option<Pid>)> {
     let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
     let cpus = records.iter().map(|record| record.cpu).max().map_or(0, |cpu| cpu as usize + 1);
-    let mut streams: Vec<Vec<Entry<'_>>> = vec![Vec::new(); cpus];
-    for record in &records {
-        streams[record.cpu as usize].push(Entry::of(record));
-    }
+    let streams = crate::read::streams::streams_of(&records, cpus as u32);
     crate::read::step_order::steps_in_order(&streams)
         .into_iter()
         .map(|step| (step.act, step.by, streams[step.by][step.from].pid()))
