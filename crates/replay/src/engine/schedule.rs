@@ -213,6 +213,9 @@ impl<'a> Engine<'a> {
         let oldest = self.oldest(previous, left);
         let lines = queue_lines(&self.sched, &self.tasks, cpu);
         self.sched.decider.expect_picks(picks);
+        if !self.alone() {
+            self.sched.assume_rt_throttled(cpu, next, Some(previous).filter(|task| left && *task != TaskId::IDLE));
+        }
         let scheduled = self.sched.schedule(cpu, state);
         if !self.cpus[cpu.index()].pending.is_empty() {
             self.sched.assume_not_idle(cpu);
@@ -456,5 +459,38 @@ mod tests {
             let entity = engine.sched.entity(stopped);
             assert_eq!((entity.on_rq, entity.sched_delayed), (stays, stays), "{state}");
         }
+    }
+
+    /// Up to 6.11 real-time tasks are throttled (`sched_rt_runtime_exceeded`). On several CPUs the recording tells so: a fair task runs though a
+    /// real-time one is queued. It is let go by the time it runs again.
+    #[test]
+    fn what_runs_tells_whether_real_time_tasks_are_throttled() {
+        let settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
+        let switch = |from: &str, to: &str| {
+            format!("cpus=2\n n-1 0d..2. 9.0: sched_switch: prev_comm=n {from} prev_state=R ==> next_comm=n {to}\n")
+        };
+        let [idle, fair, fifo] = [(0, 120), (150, 120), (151, 49)];
+        let side = |name: &str, (pid, prio): (u32, i32)| format!("{name}_pid={pid} {name}_prio={prio}");
+        let records: Vec<Vec<Record>> = [(idle, fifo), (fifo, fair), (fair, fifo)]
+            .map(|(from, to)| switch(&side("prev", from), &side("next", to)))
+            .iter()
+            .map(|text| Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines"))
+            .collect();
+        let report = Report::of(&records[0][0], &records[0][0], Level::L1, 2, &settings);
+        let mut engine = Engine::new(&settings, settings.rules(), 2, report);
+        engine.begun = true;
+        let fair = engine.add(fair.0, &Attributes::default(), GroupId::ROOT);
+        engine.sched.assume_queued(fair, CPU0);
+        let policy = schedlab_model::Policy::Fifo(50);
+        let fifo = engine.add(fifo.0, &Attributes { policy, ..Attributes::default() }, GroupId::ROOT);
+        engine.sched.assume_asleep(fifo, CPU0);
+        engine.sched.decider.expect_nothing();
+        engine.sched.try_to_wake_up(fifo, CPU0);
+        for (at, (switch, runs)) in records.iter().zip([fifo, fair, fifo]).enumerate() {
+            engine.schedule(CPU0, &[Entry::of(&switch[0])]);
+            assert_eq!((engine.sched.curr(CPU0), engine.sched.rt_throttled(CPU0)), (runs, runs == fair), "{at}");
+        }
+        assert_eq!(engine.sched.nr_running(CPU0), 2);
+        assert_eq!(engine.report.resynchronisations, 0);
     }
 }

@@ -3,7 +3,7 @@
 
 use schedlab_model::{Attributes, CpuId, TaskId};
 
-use crate::class::DequeueFlags;
+use crate::class::{Class, DequeueFlags};
 use crate::deadline::{DlEntityId, DlState};
 use crate::decider::Decider;
 use crate::entity::{CfsRqId, Entity, EntityId};
@@ -52,6 +52,22 @@ impl<D: Decider> Sched<D> {
     /// What real-time tasks used of their bandwidth when the recording first tells.
     pub fn assume_rt_time(&mut self, cpu: CpuId, time: u64) {
         self.rqs[cpu.index()].rt.budget.time = time;
+    }
+
+    /// The real-time tasks of `cpu`, without the one that `leaves`, are throttled if `next` runs there and is of a lower class, and are not
+    /// if it is one of them. Kernels without real-time throttling have none.
+    pub fn assume_rt_throttled(&mut self, cpu: CpuId, next: TaskId, leaves: Option<TaskId>) {
+        let is_rt = |task: TaskId| self.tasks[task.index()].class == Class::Rt && !self.is_stopper(cpu, task);
+        let lower = next == TaskId::IDLE || self.tasks[next.index()].class > Class::Rt;
+        let leaving = u32::from(leaves.is_some_and(is_rt));
+        let known = self.rules.rt_throttling && (lower || is_rt(next));
+        let rq = &mut self.rqs[cpu.index()];
+        if !known || rq.rt.nr_running <= leaving || rq.rt.queued != lower {
+            return;
+        }
+        (rq.rt.queued, rq.rt.budget.throttled) = (!lower, lower);
+        let tasks = rq.rt.nr_running;
+        rq.nr_running = if lower { rq.nr_running - tasks } else { rq.nr_running + tasks };
     }
 
     /// `__sched_setscheduler` or `set_user_nice` from where they take the task off its queue on, with the flags they do it with:
