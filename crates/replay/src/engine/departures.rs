@@ -65,10 +65,14 @@ impl<'a> Engine<'a> {
         let from = from.filter(|from| *from < self.cpus.len()).map(|from| CpuId(from as u32));
         let from = from.unwrap_or_else(|| self.sched.task_cpu(task));
         let (left, _) = self.sched.ids_of_group(self.sched.group_of(task), from);
-        let (before, charged) = self.least.get(&left).copied().unwrap_or_default();
-        let least = if read == Read::Whole { self.sched.queue(left).min_vruntime } else { charged };
+        let now = self.sched.queue(left).min_vruntime;
+        let (before, charged) = match read {
+            Read::Ahead { clock, .. } => (now, self.sched.least_once_charged(left, clock)),
+            _ => self.least.get(&left).copied().unwrap_or_default(),
+        };
+        let least = if read == Read::Whole { now } else { charged };
         self.sched.leave_virtual_time(task, least);
-        if read == Read::Charging {
+        if matches!(read, Read::Charging | Read::Ahead { charging: true, .. }) {
             self.either.insert(task, charged.0.wrapping_sub(before.0));
         }
     }
@@ -79,7 +83,8 @@ impl<'a> Engine<'a> {
         let places = |entry: &&Entry<'a>| entry.what == What::Place && entry.pid() == Some(self.pid(task));
         let shown = step.iter().find(places).and_then(|entry| entry.record.number("vr"));
         let (queue, _) = self.sched.ids_of_group(self.sched.group_of(task), cpu);
-        let least = self.sched.queue(queue).min_vruntime;
+        // What runs there is charged before the task is placed.
+        let least = self.sched.least_once_charged(queue, self.cpus[cpu.index()].clocks.clock_task.as_nanos());
         let entity = self.sched.entity_mut(task);
         if shown == Some(entity.vruntime.plus(least.0).plus(less).0) {
             entity.vruntime = entity.vruntime.plus(less);
@@ -139,7 +144,8 @@ impl<'a> Engine<'a> {
     }
 
     /// A load leaves between the record that tells so and the next one of that CPU. A queue's look at what left that lies between, too,
-    /// may have come before: what it shows tells whether it did. What it did not see is put off until it is over.
+    /// may have come before: what it shows tells whether it did. The look itself lies between its record and the one before in its step. What it did
+    /// not see is put off until it is over.
     pub(super) fn put_off(&mut self, step: &[Entry<'a>]) -> Vec<Late> {
         let queues: BTreeSet<CfsRqId> = self.leaving.iter().map(|leaving| leaving.queue).collect();
         queues.into_iter().filter_map(|queue| self.put_off_queue(queue, step)).collect()
@@ -150,10 +156,13 @@ impl<'a> Engine<'a> {
             let shown = || entry.record.number("cfs").and_then(|address| self.groups.queue(address));
             &*entry.record.event == "k_lacfs" && shown() == Some(queue)
         };
-        let look = step.iter().find(looks)?.record;
+        let at = step.iter().position(|entry| looks(&entry))?;
+        let look = step[at].record;
+        // It takes out what left, and then tells of itself, some time after what it told before.
+        let since = at.checked_sub(1).map_or(look, |before| step[before].record).line;
         let (mine, others): (Vec<_>, Vec<_>) = self.leaving.drain(..).partition(|leaving| leaving.queue == queue);
         self.leaving = others;
-        let open: Vec<Leaving> = mine.into_iter().filter(|leaving| look.line < leaving.until).collect();
+        let open: Vec<Leaving> = mine.into_iter().filter(|leaving| since < leaving.until).collect();
         let all = self.sched.removed_of(queue);
         // In the order in which they were told, so that the last ones are seen last.
         for from in (0..=open.len()).rev() {
@@ -232,6 +241,18 @@ mod tests {
         (engine, task)
     }
 
+    /// A task runs on a CPU, alone so far, at a virtual time and charged up to `since`.
+    fn run(engine: &mut Engine<'_>, cpu: CpuId, task: TaskId, vruntime: Vruntime, since: u64) {
+        engine.sched.assume_asleep(task, cpu);
+        engine.sched.decider.expect_nothing();
+        engine.sched.try_to_wake_up(task, cpu);
+        engine.sched.decider.expect_picks([task]);
+        engine.sched.schedule(cpu, schedlab_model::TaskState::Running);
+        let entity = engine.sched.entity_mut(task);
+        (entity.vruntime, entity.exec_start) = (vruntime, since);
+        engine.sched.cfs_rq_mut(cpu).min_vruntime = vruntime;
+    }
+
     fn settings() -> Settings {
         Settings::defaults("6.1".parse().expect("a release")).expect("known")
     }
@@ -268,6 +289,30 @@ mod tests {
             assert_eq!((left.load_avg, left.util_avg), if late { (1202, 777) } else { (911, 575) }, "{shown}");
             engine.catch_up(put_off);
             assert_eq!(engine.sched.removed_of(root), removed, "{shown}");
+        }
+    }
+
+    /// Of 6.1.176: on a tick that lasted 0.5 ms CPU 1, here CPU 0, told of 156's averages, then a load left (450 of 1045, and 440 of 888 in utilisation),
+    /// and only then the tick told of the queue's: still 1045 and 888. So it had looked before the load left. Had that left before the tick told of
+    /// 156, nothing were put off.
+    #[test]
+    fn a_look_lies_between_its_record_and_the_one_before() {
+        let settings = settings();
+        let told = records(
+            " n-156     0d.h2. 9.464508000: k_lase: pid=156 now=9475678023 cpu=0 la=210 ra=210 ua=204
+ n-156     0d.h2. 9.465000000: k_lacfs: cfs=0x1cc0 now=9475678023 cpu=0 la=1045 ra=1045 ua=888 c=9475678023 ct=9475678023\n",
+        );
+        let [task, look] = [told[0].line, told[1].line];
+        assert!(task < look);
+        let removed = (1, 450, 440, 450);
+        for (until, late) in [(look, true), (task, false)] {
+            let (mut engine, _) = two_cpus(&settings);
+            let avg = SchedAvg { load_avg: 1045, runnable_avg: 1045, util_avg: 888, ..SchedAvg::default() };
+            engine.sched.assume_queue_load(CPU0, avg, removed);
+            let queue = engine.groups.queue(ROOT0).expect("the first CPU's");
+            engine.leaving.push(Leaving { queue, until, removed });
+            let step: Vec<Entry<'_>> = told.iter().map(Entry::of).collect();
+            assert_eq!(!engine.put_off(&step).is_empty(), late, "{until}");
         }
     }
 
@@ -314,6 +359,55 @@ mod tests {
             let placed = records(&line);
             engine.settle_time(CPU1, task, &[Entry::of(&placed[0])]);
             assert_eq!(engine.sched.entity(task).vruntime, Vruntime(7_685_359_525).minus(less.0), "{shown}");
+        }
+    }
+
+    /// Of 6.1.176: the charge of 156 moved CPU 1's virtual time from 4887077164 to 4887107489 as 158, at 4887032035, left it for CPU 0, where 157 ran
+    /// since 8019722426 at 3302699421. 158 was queued at 8019800668, after 157 was charged the 78242 ns: at 3302732534, 45129 before 157, as far as it
+    /// was before the first of the two. Here it leaves CPU 0 for CPU 1.
+    #[test]
+    fn where_a_task_is_placed_counts_from_the_charge_there() {
+        let settings = settings();
+        let (before, after) = (Vruntime(4_887_077_164), Vruntime(4_887_107_489));
+        let (mut engine, task) = two_cpus(&settings);
+        let runs = engine.add(157, &Attributes::default(), GroupId::ROOT);
+        run(&mut engine, CPU1, runs, Vruntime(3_302_699_421), 8_019_722_426);
+        engine.sched.entity_mut(task).vruntime = Vruntime(4_887_032_035);
+        let root = engine.groups.queue(ROOT0).expect("the first CPU's");
+        engine.least.insert(root, (before, after));
+        let moves = records(" n-157     0d..3. 8.008615147: k_mig: pid=152 to=1\n");
+        engine.leave_time(&[Entry::of(&moves[0])], Some(0), Read::Charging);
+        engine.cpus[1].clocks = schedlab_sched::Clocks::all(schedlab_model::Time::from_nanos(8_019_800_668));
+        let placed = records(
+            " n-157     0d..4. 8.008631031: k_place: pid=152 vr=3302732534 minv=3302777663 init=0 se=0x0 my=0x0 cfs=0x1cc0\n",
+        );
+        engine.settle_time(CPU1, task, &[Entry::of(&placed[0])]);
+        assert_eq!(engine.sched.entity(task).vruntime, Vruntime(3_302_732_534).minus(3_302_777_663));
+    }
+
+    /// The same charge of 170, whose nice level is 3, where it comes later here: 394764 ns at a weight of 526 are 768513 of virtual time. Where another
+    /// task waits before 170 the queue's virtual time stays with that one. The charge itself is not made.
+    #[test]
+    fn a_virtual_time_read_ahead_is_the_one_to_which_the_charge_will_come() {
+        let settings = settings();
+        let (before, after) = (Vruntime(7_689_615_682), Vruntime(7_690_384_195));
+        for (waits, least) in [(false, after), (true, before)] {
+            let (mut engine, task) = two_cpus(&settings);
+            let attributes = Attributes { nice: 3, ..Attributes::default() };
+            let [runs, other] = [170, 171].map(|pid| engine.add(pid, &attributes, GroupId::ROOT));
+            run(&mut engine, CPU0, runs, before, 22_547_564_887);
+            if waits {
+                engine.sched.assume_asleep(other, CPU0);
+                engine.sched.entity_mut(other).vruntime = before;
+                engine.sched.decider.expect_nothing();
+                engine.sched.try_to_wake_up(other, CPU0);
+            }
+            engine.sched.entity_mut(task).vruntime = Vruntime(7_685_359_525);
+            let moves = records(" n-168     2d..3. 22.528447398: k_mig: pid=152 to=1\n");
+            let read = Read::Ahead { clock: 22_547_959_651, charging: false };
+            engine.leave_time(&[Entry::of(&moves[0])], Some(0), read);
+            assert_eq!(engine.sched.entity(task).vruntime, Vruntime(7_685_359_525).minus(least.0), "{waits}");
+            assert_eq!(engine.sched.entity(runs).vruntime, before);
         }
     }
 

@@ -32,7 +32,8 @@ struct Held {
 }
 
 /// Puts the steps by which tasks leave before or after those within which they do: a load that left before the look was gone in them.
-/// Virtual times that were read after the charge are those after them.
+/// Virtual times that were read after the charge are those after them, or, where a load that left later holds the step back, those to which the
+/// charge will come.
 fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
     let mut held = held_steps(streams, steps);
     for at in 0..steps.len() {
@@ -63,11 +64,19 @@ fn order_migrations(streams: &[Vec<Entry<'_>>], steps: &mut [Step]) {
             steps[at].place = place.min(step - 1);
             continue;
         }
+        let before = |line: u64| place < ROOM * line;
+        let look = look_at(entries, account);
+        // `cut` puts the load that it leaves right behind. Where another one holds the step back, the task may be queued elsewhere before that.
+        let own = steps.get(at + 1).map_or(place, |load| load.place);
+        let clock = entries.iter().find(|entry| entry.record.line == charge).and_then(Entry::clock);
+        if let Some(clock) = clock.filter(|_| held.least > own + 1 && look.is_some_and(before)) {
+            steps[at].act = Act::LeaveTime { from, read: Read::Ahead { clock, charging: before(charged) } };
+            continue;
+        }
         let step = held.least.max(step.min(place - 1));
         steps[held.step].place = step;
         steps[at].place = place.max(step + 1);
-        let before = |line: u64| place < ROOM * line;
-        let read = match look_at(entries, account) {
+        let read = match look {
             _ if before(charged) => Read::Charging,
             Some(look) if held.takes_off && before(look) => Read::Charged,
             _ => Read::Whole,
@@ -324,5 +333,34 @@ cpus=4
         let left: Vec<_> = steps(text).into_iter().map(|(act, _, pid)| (act, pid)).collect();
         let time = Act::LeaveTime { from: Some(0), read: Read::Charged };
         assert_eq!(left, [(Act::LeaveLoad, Some(152)), (Act::Detach, Some(154)), (time, Some(152))]);
+    }
+
+    /// Of 6.1.176: as CPU 1's tick lasts, 158 and then 153, which slept there, wake on CPU 0, the second by the first. Both loads were gone as the tick
+    /// looked, so that it comes after 153 left; 158 was queued before that, and so left the virtual time to which the tick's charge had come.
+    #[test]
+    fn a_virtual_time_is_read_ahead_where_a_later_load_holds_the_charge_back() {
+        let text = "\
+cpus=2
+ n-156     1d.h2. 7.140387257: k_tick: pid=156 ct=7151568798 c=7151568798 cpu=1
+ n-156     1d.h2. 7.140434738: k_uc: cfs=0x1cc0 cse=0x4280 cmy=0x0 pid=156 vr=4618780276 xs=7151401848 ct=7151568798 cpu=1
+ n-156     1d.h2. 7.140436620: sched_stat_runtime: comm=n pid=156 runtime=166950 vruntime=4618947226
+ n-156     1d.h2. 7.140437492: k_lase: pid=156 now=7151568798 cpu=1 la=225 ra=225 ua=216 se=0x4280 my=0x0
+ n-157     0d..3. 7.140467196: sched_migrate_task: comm=n pid=158 prio=120 orig_cpu=1 dest_cpu=0
+ n-157     0d..3. 7.140469960: k_mig: pid=158 to=0
+ n-157     0d..3. 7.140473085: k_lablk: pid=158 now=7151400960
+ n-157     0d..4. 7.140481648: k_enq: pid=158 fl=0x49 ct=7151662378 c=7151662378 cpu=0
+ n-158     0d..3. 7.140600386: sched_migrate_task: comm=n pid=153 prio=120 orig_cpu=1 dest_cpu=0
+ n-158     0d..3. 7.140601217: k_mig: pid=153 to=0
+ n-158     0d..3. 7.140602258: k_lablk: pid=153 now=7151400960
+ n-158     0d..4. 7.140605223: k_enq: pid=153 fl=0x49 ct=7151786314 c=7151786314 cpu=0
+ n-156     1d.h2. 7.140875698: k_lacfs: cfs=0x1cc0 now=7151568798 cpu=1 la=673 ra=672 ua=483 c=7151568798 ct=7151568798
+";
+        let left: Vec<_> = steps(text).into_iter().map(|(act, _, pid)| (act, pid)).collect();
+        let time = |read| Act::LeaveTime { from: Some(1), read };
+        let ahead = Read::Ahead { clock: 7_151_568_798, charging: false };
+        let first = [(time(ahead), 158), (Act::LeaveLoad, 158), (Act::Activate, 158)];
+        let second = [(Act::LeaveLoad, 153), (Act::Tick, 156), (time(Read::Whole), 153), (Act::Activate, 153)];
+        let expected: Vec<_> = first.into_iter().chain(second).map(|(act, pid)| (act, Some(pid))).collect();
+        assert_eq!(left, expected);
     }
 }

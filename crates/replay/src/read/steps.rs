@@ -96,6 +96,8 @@ pub(crate) enum Read {
     Charged,
     /// While the running task was charged: before or after it.
     Charging,
+    /// After the running task was charged up to `clock` (`charging`: while it was), in a step that comes later here.
+    Ahead { clock: u64, charging: bool },
 }
 
 impl Act {

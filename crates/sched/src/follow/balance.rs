@@ -69,6 +69,18 @@ impl<D: Decider> Sched<D> {
         }
     }
 
+    /// What a queue's `min_vruntime` comes to once what runs there is charged up to `now` of the task clock, in nanoseconds (CFS).
+    pub fn least_once_charged(&self, queue: CfsRqId, now: u64) -> Vruntime {
+        let mut queue = self.cfs_rqs[queue.index()].clone();
+        if let Some(mut running) = queue.level_curr().map(|running| self.entities[running.index()].clone())
+            && let Some(charge) = running.charge_until(now, &self.rules)
+        {
+            let counts = running.on_rq || !self.rules.min_vruntime_of_queued;
+            queue.update_min_vruntime(counts.then_some(charge.vruntime));
+        }
+        queue.min_vruntime
+    }
+
     /// [`Sched::task_dead`] where it read that its queue's averages are of the time `updated`.
     pub fn task_dead_at(&mut self, task: TaskId, updated: u64) {
         if task != TaskId::IDLE && self.task(task).class == Class::Fair {
