@@ -25,8 +25,6 @@ from itertools import product
 from typing import Generic, TypeVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.stats import spearmanr
 
 from schedlab.experiment.settings import Setting
 from schedlab.search.space import FloatArray
@@ -252,6 +250,8 @@ class Surrogate(Generic[S]):
         ranked = self._prior[list(costs)]
         if len(costs) < _RANKED or np.ptp(ranked) == 0:
             return None
+        from scipy.stats import spearmanr  # noqa: PLC0415 - slow to load, and needed here alone
+
         return float(spearmanr(ranked, [np.mean(of) for of in costs.values()]).statistic)
 
     def _able(self) -> FloatArray:
@@ -320,4 +320,6 @@ def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
     """Return the solution of a lower triangular system."""
     if not len(lower):
         return right
+    from scipy.linalg import solve_triangular  # noqa: PLC0415 - slow to load, and needed here alone
+
     return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
