@@ -27,7 +27,7 @@ LEVEL = {"first": 1.0, "second": 3.0}
 
 @dataclass(frozen=True, slots=True)
 class Machine(Host):
-    """A host that is told from another one of its kind by its boot alone."""
+    """A host that differs from another one of its kind by its boot alone."""
 
     boot: str = ""
 

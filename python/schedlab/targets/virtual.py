@@ -249,31 +249,25 @@ class Virtual:
     ) -> Mapping[str, Any]:
         """Have the process inside do something, and return what it says came of it."""
         with self._exclusive():
-            return self._answer(request, attributes, knobs, timeout)
-
-    def _answer(
-        self,
-        request: Mapping[str, Any],
-        attributes: Attributes | None,
-        knobs: Mapping[str, str] | None,
-        timeout: float,
-    ) -> Mapping[str, Any]:
-        guest = self._booted()
-        plain = None
-        if attributes is not None:
-            plain = {
-                name: getattr(attributes, name) for name in ("policy", "nice", "slice", "affinity")
-            }
-        if not self._serving:
-            self._serve(guest)
-        inside = timeout * _RUNAWAY if self._counts else timeout
-        text = json.dumps({**request, "attributes": plain, "timeout": inside})
-        with guest_knobs.applied(guest, knobs or {}):
-            # The process inside keeps the time itself; the margin is for a guest that hangs.
-            done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _MARGIN)
-        if done.code != 0:
-            raise RunError(f"{self.name}: what runs programs there ended: {done.errors.strip()}")
-        return _read(done.output, self.name)
+            guest = self._booted()
+            plain = None
+            if attributes is not None:
+                plain = {
+                    name: getattr(attributes, name)
+                    for name in ("policy", "nice", "slice", "affinity")
+                }
+            if not self._serving:
+                self._serve(guest)
+            inside = timeout * _RUNAWAY if self._counts else timeout
+            text = json.dumps({**request, "attributes": plain, "timeout": inside})
+            with guest_knobs.applied(guest, knobs or {}):
+                # The process inside keeps the time itself; the margin is for a guest that hangs.
+                done = guest.run(["sh", "-c", _ASK], text=text, timeout=timeout + _MARGIN)
+            if done.code != 0:
+                raise RunError(
+                    f"{self.name}: what runs programs there ended: {done.errors.strip()}"
+                )
+            return _read(done.output, self.name)
 
     def _exclusive(self) -> AbstractContextManager[None]:
         """Return the lease of this machine, which a clock that counts instructions does not need.

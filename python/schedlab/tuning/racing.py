@@ -8,7 +8,7 @@ budget.
 A *heat* compares the leader with the present setting as any other comparison does
 (`schedlab.experiment.sequential_experiment`): both run in interleaved blocks, a setting leaves as
 soon as its verdict is settled, and the heat ends when all are, or with its budget. A heat that
-certifies a setting ends the race. After one that does not, its ratios are told to the model,
+certifies a setting ends the race. After one that does not, the model learns its ratios,
 exploration goes on where there is something left to learn, and the next heat has more candidates.
 
 The heats share the error probability evenly (Boole's inequality) and the settings, metrics and
@@ -95,7 +95,7 @@ def explored(
     """Run candidates one by one, and yield the leader after each run until there is little to gain.
 
     Args:
-        model: of the candidates; it is told what they cost.
+        model: of the candidates; it learns what they cost.
         run: runs a candidate once, and returns the logarithm of its cost; None where it cannot be
             run.
         most: single runs at the most, those that the model knows among them.

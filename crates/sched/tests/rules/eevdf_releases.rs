@@ -87,17 +87,23 @@ fn only_a_pick_begins_protection() {
     }
 }
 
+/// A task that sleeps, and one with a slice of 5 ms that has just been picked.
+fn beside_a_sleeper(release: &str) -> (Lab, TaskId, TaskId) {
+    let mut lab = Lab::new(release, &[]);
+    let sleeper = lab.task();
+    lab.schedule(CPU0);
+    lab.sleep(CPU0);
+    let running = with_slice(&mut lab, Policy::Other, 5 * MS);
+    assert_eq!(lab.schedule(CPU0), running);
+    (lab, sleeper, running)
+}
+
 /// A task with a slice of 5 ms runs alone, due after 2.5 ms, until when it is protected. One with 0.7 ms wakes 1 ms later at V, due at 1.7 ms, and is
 /// what is picked without protection: it preempts and ends it, on 6.12 as the task's deadline is not that of its pick any more.
 #[test]
 fn a_shorter_slice_that_preempts_ends_protection() {
     for (release, ends) in [("6.12", 2_500_001), ("6.18.16", MS), ("6.18.32", MS), ("6.18.33", MS), ("7.2", MS)] {
-        let mut lab = Lab::new(release, &[]);
-        let sleeper = lab.task();
-        lab.schedule(CPU0);
-        lab.sleep(CPU0);
-        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
-        assert_eq!(lab.schedule(CPU0), running);
+        let (mut lab, sleeper, running) = beside_a_sleeper(release);
         let came = lab.entity(running).vruntime;
         lab.run(CPU0, MS);
         assert!(lab.wake(sleeper), "{release}");
@@ -111,12 +117,7 @@ fn a_shorter_slice_that_preempts_ends_protection() {
 #[test]
 fn a_shorter_slice_that_is_not_picked_leaves_protection() {
     for (release, ends) in [("6.12", 2_500_001), ("6.18.16", 100_000), ("6.18.32", 100_000), ("7.2", 100_000)] {
-        let mut lab = Lab::new(release, &[]);
-        let sleeper = lab.task();
-        lab.schedule(CPU0);
-        lab.sleep(CPU0);
-        let running = with_slice(&mut lab, Policy::Other, 5 * MS);
-        assert_eq!(lab.schedule(CPU0), running);
+        let (mut lab, sleeper, running) = beside_a_sleeper(release);
         let came = lab.entity(running).vruntime;
         with_slice(&mut lab, Policy::Batch, 100 * US);
         assert!(!lab.wake(sleeper), "{release}");
