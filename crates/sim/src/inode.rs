@@ -88,18 +88,15 @@ impl Inode {
         }
     }
 
-    /// Pages are written past the page cache; whether one of them is for the first time.
-    pub(crate) fn initialise(&mut self, pages: std::ops::Range<u64>) -> bool {
-        let mut first = false;
+    /// Pages are written past the page cache.
+    pub(crate) fn initialise(&mut self, pages: std::ops::Range<u64>) {
         for page in pages {
             let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
             if self.initialised.len() <= word {
                 self.initialised.resize(word + 1, 0);
             }
-            first |= self.initialised[word] & bit == 0;
             self.initialised[word] |= bit;
         }
-        first
     }
 
     /// Whether a page was written past the page cache before.

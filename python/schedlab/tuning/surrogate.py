@@ -175,7 +175,7 @@ class Surrogate(Generic[S]):
 
     @property
     def runs(self) -> int:
-        """Single runs that it was told of."""
+        """Single runs that it knows."""
         return sum(one.time is not None for one in self._seen)
 
     def run(self, candidate: S, cost: float) -> None:
