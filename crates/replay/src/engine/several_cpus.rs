@@ -53,7 +53,7 @@ pub(crate) fn replay(records: &[Record], settings: &Settings, watch: Watch<'_>) 
     let steps = steps_in_order(&streams);
     engine.locked = locked(&streams, &steps);
     for step in steps {
-        engine.step(step, &streams[step.by][step.from..step.to], &streams[step.by][step.to..]);
+        engine.step(step, &streams[step.by]);
         engine.keep_reasons(step.act == Act::Snap);
         watch(&Watched::of(&engine.sched));
     }
@@ -92,7 +92,8 @@ impl<'a> Engine<'a> {
         CpuId(queue_of(step, by, self.cpus.len()) as u32)
     }
 
-    fn step(&mut self, Step { act, by, .. }: Step, step: &[Entry<'a>], ahead: &'a [Entry<'a>]) {
+    fn step(&mut self, Step { act, by, from, to, .. }: Step, stream: &'a [Entry<'a>]) {
+        let (step, ahead) = (&stream[from..to], &stream[to..]);
         let Some(first) = step.first() else { return };
         if act == Act::Timer {
             return self.enter_timer(CpuId(by as u32), first.record);
@@ -106,7 +107,7 @@ impl<'a> Engine<'a> {
         let (cpu, own) = (self.cpu_of(step, by), CpuId(by as u32));
         self.settle_limits(step);
         self.expect_weights(cpu, step);
-        let late = self.put_off(step);
+        let late = self.put_off(step, stream[..from].last());
         let before = self.before_charge(step);
         match act {
             Act::Nothing | Act::Timer => {}
