@@ -242,7 +242,7 @@ def test_a_guest_whose_clock_counts_instructions_needs_no_lease(
             held.append(lease.held())
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Virtual, "_booted", boot)
+        monkeypatch.setattr(Virtual, "booted", boot)
         with pytest.raises(KeyboardInterrupt):
             Virtual(kernel).execute(["true"])
         assert held == [needs_it]

@@ -14,7 +14,7 @@ from schedlab.report.terminal import say
 from tuning_benchmark.confirmation import confirm
 from tuning_benchmark.outcomes import trials_of
 from tuning_benchmark.page import Tabled, page, picture
-from tuning_benchmark.recording import record, simulate_table
+from tuning_benchmark.recording import measure_costs, record, simulate_table
 from tuning_benchmark.register import Register
 from tuning_benchmark.table import FEWEST, read_table
 
@@ -44,6 +44,8 @@ def _run(given: argparse.Namespace) -> bool:
         for workload in given.workload or register.workloads
     ]
     if not given.kept:
+        for place in dict.fromkeys(place for place, _ in chosen):
+            measure_costs(place, given.directory, say)
         end = time.monotonic() + 60 * given.minutes
         for place, workload in chosen:
             left = end - time.monotonic()

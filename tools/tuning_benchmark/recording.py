@@ -13,6 +13,7 @@ from schedlab.boundary.files import make_directory
 from schedlab.experiment.blocks import block_order
 from schedlab.experiment.settings import Setting
 from schedlab.experiment.subjects import Conditions, Described, Subject
+from schedlab.measure import calibration
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.targets.target import Host, Simulated, Target
 from schedlab.targets.virtual import Virtual
@@ -26,6 +27,9 @@ _TIMEOUT = 60.0
 
 _TRIES = 2
 """How often a run is made that fails, before its setting counts as one that cannot be run."""
+
+_CALIBRATIONS = 3
+"""Of a place, a guest's each after its own boot; the medians are kept."""
 
 _MEMORY = 1_536
 """MiB of a guest."""
@@ -130,6 +134,34 @@ def measure(one: Subject, target: Target, setting: Setting, metric: str, block: 
     return float(value)
 
 
+def measure_costs(place: str, directory: Path, note: Callable[[str], None]) -> None:
+    """Calibrate a place, on the clock by which its tables are recorded, unless it was before.
+
+    Args:
+        place: its name in the register.
+        directory: where tables are kept; the costs are put beside them.
+        note: told what is being done.
+
+    Raises:
+        RunError: it failed, or other work disturbed it.
+    """
+    file = _costs_file(place, directory)
+    if file.is_file():
+        return
+    make_directory(directory)
+    found = []
+    for number in range(1, _CALIBRATIONS + 1):
+        note(f"{place}: calibration {number} of {_CALIBRATIONS}")
+        target = target_of(place)
+        if isinstance(target, Host):
+            found.append(calibration.calibrate())
+            continue
+        with closing(target):
+            found.append(calibration.calibrate(guest=target.booted()))
+    calibration.check_calm(found)
+    calibration.save(calibration.median_of(found), file)
+
+
 def simulate_table(register: Register, table: Table, directory: Path) -> None:
     """Simulate the settings of a table with the rules of its place, and keep what they cost.
 
@@ -169,5 +201,9 @@ def simulated_place(table: Table, costs: str) -> Simulated:
 
 def costs_of(place: str, directory: Path) -> str:
     """Return the costs of a place: those that were calibrated there, or the reference costs."""
-    path = directory / f"{place.replace(':', '-')}-costs.toml"
+    path = _costs_file(place, directory)
     return str(path) if path.is_file() else "reference"
+
+
+def _costs_file(place: str, directory: Path) -> Path:
+    return directory / f"{place.replace(':', '-')}-costs.toml"

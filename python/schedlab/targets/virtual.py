@@ -149,7 +149,7 @@ class Virtual:
         Arguments are those of `vm.run`.
         """
         with self._exclusive():
-            guest = self._booted()
+            guest = self.booted()
             if json.loads(workload.json).get("files"):
                 guest.need_disk(round(_DISK * self._memory))
             return vm.run(
@@ -213,7 +213,7 @@ class Virtual:
         request = {"program": text}
         if disk:
             with self._exclusive():
-                self._booted().need_disk(round(_DISK * self._memory))
+                self.booted().need_disk(round(_DISK * self._memory))
             request["files"] = PLACE
         family = text.partition(":")[0]
         if self._counts and family not in self._warm:
@@ -249,7 +249,7 @@ class Virtual:
     ) -> Mapping[str, Any]:
         """Have the process inside do something, and return what it says came of it."""
         with self._exclusive():
-            guest = self._booted()
+            guest = self.booted()
             plain = None
             if attributes is not None:
                 plain = {
@@ -285,8 +285,12 @@ class Virtual:
             raise RunError(f"{self.name}: what runs programs there: {done.errors.strip()}")
         self._serving = True
 
-    def _booted(self) -> Guest:
-        """Return the guest, which is booted again where the last one died."""
+    def booted(self) -> Guest:
+        """Return the guest, which is booted first where there is none, or where the last died.
+
+        Raises:
+            RunError: it did not boot.
+        """
         if self._guest is None or not self._guest.up:
             self._stack.close()
             self._serving = False
