@@ -57,7 +57,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style fidelity-held-out fidelity-what-if tuning-benchmark tuning-page build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -207,8 +207,13 @@ docs: build
 mutations:
 	scripts/mutations
 
+# The kernels that guests run, fetched once into the cache.
+KERNELS := 5.10 6.1 6.12 6.18 7.2 7.3
+guest-kernels: build
+	@for kernel in $(KERNELS); do $(BIN)/schedlab kernels get $$kernel || exit 1; done
+
 # Records every scenario of the file on real kernels in guests, replays, judges, and writes the page.
-fidelity-decisions: build
+fidelity-decisions: guest-kernels
 	PYTHONPATH=tools $(BIN)/python -m fidelity validation/decisions.toml --directory out/fidelity --page docs/results/fidelity.md
 	scripts/pictures fidelity
 
@@ -217,31 +222,33 @@ fidelity-decisions: build
 BEHAVIOUR := -m fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
 PREDICTION := -m fidelity.prediction validation/prediction.toml
 
-fidelity-behaviour: build
+fidelity-behaviour: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/results/fidelity-behaviour.md
 
-fidelity-prediction: build
+fidelity-prediction: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/results/fidelity-prediction.md
 
 # Searches compared by real runs: tables of all settings in guests and on this machine, hours and resumable, then every search on each.
 # The tables that there are stand in validation/tuning; `make tuning-page` runs the searches on these alone, for an hour.
 TUNING := PYTHONPATH=tools $(BIN)/python -m tuning_benchmark validation/tuning.toml --trials out/tuning --page docs/results/tuning.md
 
-tuning-benchmark: build
+tuning-benchmark: guest-kernels
 	$(TUNING) --directory validation/tuning
 
 tuning-page: build
 	$(TUNING) --directory validation/tuning --kept
 
 # Workloads whose seeds follow from the commit, and real programs. Hours; what ran is kept in out/fidelity.
-fidelity-held-out: build
+fidelity-held-out: guest-kernels
+	@scripts/debian-packages test programs
 	PYTHONPATH=tools $(BIN)/python -m fidelity.programs validation/programs.toml --directory out/fidelity/programs
 	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/held-out \
 		--judge HEAD --programs out/fidelity/programs --page docs/results/prediction.md
 
 # The part of both that takes five minutes, always anew, and workloads drawn for this commit.
-check-prediction: build
+check-prediction: KERNELS := 6.1
+check-prediction: guest-kernels
 	rm -rf out/fidelity/check
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload pi --workload schbench
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload interactive --repeats 2
@@ -250,7 +257,7 @@ check-prediction: build
 
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.
-fidelity-what-if: build
+fidelity-what-if: guest-kernels
 	PYTHONPATH=tools $(BIN)/python -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
 		--directory out/fidelity-what-if --page docs/results/fidelity-what-if.md
 
