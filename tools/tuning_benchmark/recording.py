@@ -180,7 +180,7 @@ def simulate_table(register: Register, table: Table, directory: Path) -> None:
         seeds=register.protocol.simulated,
     )
     table.simulated = found.T.tolist()
-    table.costs = place.machine.costs.name
+    table.costs = Path(place.machine.costs.name).name
     table.write(directory)
 
 

@@ -47,7 +47,7 @@ impl<D: Decider> Sched<D> {
         self.idle_cpus.remove(cpu.index());
         if self.balance.on() {
             self.balance.nohz.idle_cpus.remove(cpu.index());
-            self.rebuild_domains();
+            self.rebuild_domains(None);
         }
     }
 
@@ -70,7 +70,7 @@ impl<D: Decider> Sched<D> {
             // It idles without a tick.
             state.tick_stopped = true;
             self.balance.nohz.idle_cpus.insert(cpu.index());
-            self.rebuild_domains();
+            self.rebuild_domains(Some(cpu));
         }
     }
 

@@ -7,7 +7,7 @@ use schedlab_trace::{Pid, Record, RecordKind, RecordState};
 use super::Engine;
 use super::start::has;
 use crate::queue_order::{first_is_before_running, queue_lines};
-use crate::read::flags::{SLEEP, may_yield, sleeping_state};
+use crate::read::flags::{SAVE, SLEEP, may_yield, sleeping_state};
 use crate::read::section::{Entry, What, cut};
 use crate::schedules::Picked;
 
@@ -46,6 +46,9 @@ impl<'a> Engine<'a> {
         });
         self.advance(cpu, step);
         let previous = self.sched.curr(cpu);
+        if switch.is_some_and(|(left, _, next)| self.is_chosen(previous, left, next)) {
+            return;
+        }
         let searched = std::mem::take(&mut self.cpus[cpu.index()].searches);
         let Some((left_pid, state, next_pid)) = switch else {
             let delayed_picks = self.delayed_picks(step);
@@ -61,7 +64,8 @@ impl<'a> Engine<'a> {
                 // It was throttled as it returned to user space.
                 self.search(cpu, step, TaskState::Running);
             } else if previous != TaskId::IDLE || !delayed_picks.is_empty() {
-                self.pick(cpu, step, TaskState::Running, previous, previous);
+                let next = self.chosen_before_switch(step, previous).unwrap_or(previous);
+                self.pick(cpu, step, TaskState::Running, previous, next);
             }
             return;
         };
@@ -113,6 +117,9 @@ impl<'a> Engine<'a> {
             RecordKind::Switch { previous, state, next } => Some((previous, *state, next)),
             _ => None,
         });
+        if switch.is_some_and(|(left, _, next)| self.is_chosen(previous, left.pid, next.pid)) {
+            return;
+        }
         let left = section
             .first()
             .filter(|entry| matches!(entry.what, What::Dequeue(_)) && entry.flags() & SLEEP != 0)
@@ -128,7 +135,7 @@ impl<'a> Engine<'a> {
         let state = slept.unwrap_or(TaskState::Running);
         let next = match switch {
             Some((_, _, next)) => self.known(next.pid, cpu, None),
-            None => Some(previous),
+            None => self.chosen_before_switch(section, previous).or(Some(previous)),
         };
         let Some(next) = next else { return self.lose_track(cpu, "the next task is not known") };
         if !section.iter().any(|entry| entry.record.clocks.is_some())
@@ -150,6 +157,21 @@ impl<'a> Engine<'a> {
             let pid = self.pid(previous);
             self.tasks.forget(pid);
         }
+    }
+
+    /// The task that a schedule chose before it took the previous one off its queue for a moment and put it back: that one was preempted where it
+    /// must not migrate, so that its CPUs become this one alone (`migrate_disable_switch`, `do_set_cpus_allowed`). The switch comes after that.
+    fn chosen_before_switch(&self, step: &[Entry<'a>], previous: TaskId) -> Option<TaskId> {
+        let taken_off =
+            self.ahead.first().filter(|next| matches!(next.what, What::Dequeue(_)) && next.flags() & SAVE != 0);
+        taken_off.and_then(Entry::pid).filter(|pid| self.task_of(*pid) == Some(previous))?;
+        let set = step.iter().rev().find(|entry| entry.what == What::Set && entry.pid() != Some(0));
+        set.and_then(Entry::pid).and_then(|pid| self.task_of(pid)).filter(|next| *next != previous)
+    }
+
+    /// Whether a switch is to the task that was chosen so, and runs by our state.
+    fn is_chosen(&self, runs: TaskId, left: Pid, next: Pid) -> bool {
+        runs != TaskId::IDLE && left != next && self.task_of(next) == Some(runs)
     }
 
     /// Whether the kernel's next task can run by our state, which is mended where it excludes that.
@@ -413,84 +435,4 @@ impl<'a> Engine<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use schedlab_model::Attributes;
-    use schedlab_sched::{GroupId, Vruntime};
-    use schedlab_trace::{Reader, Record};
-
-    use super::*;
-    use crate::level::Level;
-    use crate::report::Report;
-    use crate::settings::Settings;
-
-    const CPU0: CpuId = CpuId(0);
-
-    /// Of 7.3.4: 160 was stopped (SIGSTOP) at a virtual time of 8194746971 while 164 waited at 8194332976, 414 µs before it. V lay between, so
-    /// that 160 was in debt; its dequeue had DEQUEUE_SPECIAL (0x10000) and was not delayed, as the number of queued tasks showed. Asleep (`S`),
-    /// it stays.
-    #[test]
-    fn a_task_that_is_stopped_in_debt_is_off_the_queue() {
-        let settings = Settings::defaults("7.3".parse().expect("a release")).expect("known");
-        for (state, flags, stays) in
-            [("T", "0x10009", false), ("t", "0x10009", false), ("P", "0x10009", false), ("S", "0x9", true)]
-        {
-            let text = format!(
-                "cpus=2\n n-160 0dl.2. 12.069963144: k_deq: pid=160 fl={flags} ct=12026413822 c=12026413822 cpu=0 pol=0 sp=120 w=1048576 \
-                 tg=0x1440 ptg=0x0 cg=1 ag=0\n n-160 0d..2. 12.070003565: sched_switch: prev_comm=n prev_pid=160 prev_prio=120 \
-                 prev_state={state} ==> next_comm=w next_pid=164 next_prio=120\n"
-            );
-            let records: Vec<Record> = Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines");
-            let step: Vec<Entry<'_>> = records.iter().map(Entry::of).collect();
-            let report = Report::of(&records[0], &records[0], Level::L1, 2, &settings);
-            let mut engine = Engine::new(&settings, settings.rules(), 2, report);
-            let [stopped, waiting] =
-                [(160, 8_194_746_971, 8_195_631_229), (164, 8_194_332_976, 8_195_732_976)].map(|(pid, at, due)| {
-                    let task = engine.add(pid, &Attributes::default(), GroupId::ROOT);
-                    let entity = engine.sched.entity_mut(task);
-                    (entity.vruntime, entity.deadline) = (Vruntime(at), Vruntime(due));
-                    engine.sched.assume_queued(task, CPU0);
-                    task
-                });
-            engine.advance(CPU0, &step);
-            engine.sched.decider.expect_outcome(stopped);
-            assert_eq!(engine.sched.schedule(CPU0, TaskState::Running).next, stopped);
-            engine.schedule(CPU0, &step);
-            assert_eq!(engine.sched.curr(CPU0), waiting, "{state}");
-            let entity = engine.sched.entity(stopped);
-            assert_eq!((entity.on_rq, entity.sched_delayed), (stays, stays), "{state}");
-        }
-    }
-
-    /// Up to 6.11 real-time tasks are throttled (`sched_rt_runtime_exceeded`). On several CPUs the recording tells so: a fair task runs though a
-    /// real-time one is queued. It is let go by the time it runs again.
-    #[test]
-    fn what_runs_tells_whether_real_time_tasks_are_throttled() {
-        let settings = Settings::defaults("6.1".parse().expect("a release")).expect("known");
-        let switch = |from: &str, to: &str| {
-            format!("cpus=2\n n-1 0d..2. 9.0: sched_switch: prev_comm=n {from} prev_state=R ==> next_comm=n {to}\n")
-        };
-        let [idle, fair, fifo] = [(0, 120), (150, 120), (151, 49)];
-        let side = |name: &str, (pid, prio): (u32, i32)| format!("{name}_pid={pid} {name}_prio={prio}");
-        let records: Vec<Vec<Record>> = [(idle, fifo), (fifo, fair), (fair, fifo)]
-            .map(|(from, to)| switch(&side("prev", from), &side("next", to)))
-            .iter()
-            .map(|text| Reader::new(text.as_bytes()).collect::<Result<_, _>>().expect("lines"))
-            .collect();
-        let report = Report::of(&records[0][0], &records[0][0], Level::L1, 2, &settings);
-        let mut engine = Engine::new(&settings, settings.rules(), 2, report);
-        engine.begun = true;
-        let fair = engine.add(fair.0, &Attributes::default(), GroupId::ROOT);
-        engine.sched.assume_queued(fair, CPU0);
-        let policy = schedlab_model::Policy::Fifo(50);
-        let fifo = engine.add(fifo.0, &Attributes { policy, ..Attributes::default() }, GroupId::ROOT);
-        engine.sched.assume_asleep(fifo, CPU0);
-        engine.sched.decider.expect_nothing();
-        engine.sched.try_to_wake_up(fifo, CPU0);
-        for (at, (switch, runs)) in records.iter().zip([fifo, fair, fifo]).enumerate() {
-            engine.schedule(CPU0, &[Entry::of(&switch[0])]);
-            assert_eq!((engine.sched.curr(CPU0), engine.sched.rt_throttled(CPU0)), (runs, runs == fair), "{at}");
-        }
-        assert_eq!(engine.sched.nr_running(CPU0), 2);
-        assert_eq!(engine.report.resynchronisations, 0);
-    }
-}
+mod tests;

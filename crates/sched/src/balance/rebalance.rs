@@ -362,4 +362,30 @@ mod tests {
             assert_eq!(sched.balance.nohz.next_balance, if counts { own } else { later }, "{release}");
         }
     }
+
+    /// `max_load_balance_interval` at 250 Hz: 25 ticks for each CPU that is on line as one starts. Two: the second finds one, 25; four: the last finds
+    /// three, 75. One goes: three are left, 75; it comes back to these, 75; after two have gone and one came back, two were there: 50. Of 6.12.117 on two
+    /// CPUs: one that was busy, whose interval had come to 512 ms (128 ticks), balanced on ticks 4294899231, 4294899256 and 4294899281.
+    #[test]
+    fn the_longest_interval_counts_the_cpus_there_as_one_starts() {
+        let machine = |cpus: u32| {
+            let rules = Rules::new(&Scheduler::new("6.12".parse().unwrap()), cpus).unwrap();
+            let mut sched = Sched::new(rules, cpus, Ours::default());
+            sched.set_topology(&"smt=1".parse().unwrap(), 0, 1);
+            sched
+        };
+        assert_eq!(machine(2).balance.max_interval, 25);
+        let mut sched = machine(4);
+        assert_eq!(sched.balance.max_interval, 75);
+        let went = |sched: &mut Sched<Ours>, cpu| {
+            sched.sched_cpu_deactivate(CpuId(cpu));
+            sched.balance.max_interval
+        };
+        let came = |sched: &mut Sched<Ours>, cpu| {
+            sched.sched_cpu_activate(CpuId(cpu));
+            sched.balance.max_interval
+        };
+        assert_eq!([went(&mut sched, 3), came(&mut sched, 3)], [75, 75]);
+        assert_eq!([went(&mut sched, 3), went(&mut sched, 2), came(&mut sched, 2)], [75, 50, 50]);
+    }
 }

@@ -45,7 +45,7 @@ impl<D: Decider> Sched<D> {
             (rq.balance, rq.cfs_tasks) = (state.clone(), TaskList::EMPTY);
         }
         (self.balance.search_cost, self.balance.random) = (search_cost, seed);
-        self.set_intervals();
+        self.set_intervals(cpus - 1);
         self.balance.other_classes = self.tasks.iter().any(|task| task.class < Class::Fair);
         for task in 0..self.tasks.len() {
             self.remember_task(TaskId(task as u32), self.tasks[task].cpu);
@@ -53,8 +53,8 @@ impl<D: Decider> Sched<D> {
         self.track_load();
     }
 
-    /// CPUs went on or off line: domains are those of the ones that are left (`partition_sched_domains`).
-    pub(crate) fn rebuild_domains(&mut self) {
+    /// CPUs went on or off line: domains are those of the ones that are left (`partition_sched_domains`). `starts` is the one that came.
+    pub(crate) fn rebuild_domains(&mut self, starts: Option<CpuId>) {
         if !self.balance.on() {
             return;
         }
@@ -76,15 +76,16 @@ impl<D: Decider> Sched<D> {
             }
         }
         balance.domains = domains;
-        self.set_intervals();
+        let others = self.balance.domains.active.count() as usize - usize::from(starts.is_some());
+        self.set_intervals(others);
     }
 
-    /// Times in ticks that are asked for often.
-    fn set_intervals(&mut self) {
+    /// Times in ticks that are asked for often. `update_max_interval` counts the CPUs that are on line as one starts (`sched_rq_cpu_starting`), which
+    /// is none of them yet, or as one is gone; a machine's first CPU keeps what that was before, HZ / 10.
+    fn set_intervals(&mut self, counted: usize) {
         let (second, hz) = (self.rules.jiffies_of(1000), 1_000_000_000 / self.rules.tick);
-        let cpus = u64::from(self.balance.domains.active.count());
         let balance = &mut self.balance;
-        (balance.second, balance.hz, balance.max_interval) = (second, hz, (hz * cpus / 10).max(1));
+        (balance.second, balance.hz, balance.max_interval) = (second, hz, (hz * counted.max(1) as u64 / 10).max(1));
         for cpu in 0..self.rqs.len() {
             self.note_newidle(CpuId(cpu as u32));
         }

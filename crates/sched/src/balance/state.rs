@@ -292,7 +292,7 @@ pub(crate) struct Balance {
     /// A second, in ticks: rounded up (`msecs_to_jiffies`), and HZ.
     pub(crate) second: u64,
     pub(crate) hz: u64,
-    /// `max_load_balance_interval`: HZ · CPUs / 10.
+    /// `max_load_balance_interval`: HZ / 10 for each CPU but the one that started last.
     pub(crate) max_interval: u64,
     /// What looking at one CPU costs, in nanoseconds.
     pub(crate) search_cost: u64,
