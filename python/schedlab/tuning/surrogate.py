@@ -60,6 +60,9 @@ _LENGTH = 0.35
 _MAIN, _JOINT, _OWN = 0.5, 0.35, 0.15
 """Shares of the deviation: of each parameter alone, of all together, of the candidate itself."""
 
+_ROOM = 32
+"""Runs for which there is room at first."""
+
 _DRAWS = 64
 """From the model, before each run."""
 
@@ -133,6 +136,54 @@ class _Seen:
     variance: float
 
 
+class _Whitening:
+    """What makes growing numbers of runs independent, of variance 1, by their covariances.
+
+    These are the inverses of the covariances' Cholesky factors, one a model. A further run adds a
+    row to each, and changes none.
+
+    Args:
+        models: how many there are.
+
+    >>> white = _Whitening(1)
+    >>> white.add(np.array([[4.0]]))
+    >>> white.add(np.array([[2.0, 2.0]]))
+    >>> white.inverse.tolist()
+    [[[0.5, 0.0], [-0.5, 1.0]]]
+    """
+
+    def __init__(self, models: int) -> None:
+        self.size = 0
+        self._inverse = np.zeros((models, _ROOM, _ROOM))
+        self._scales = np.ones((models, _ROOM))
+
+    @property
+    def inverse(self) -> FloatArray:
+        """Of each model's Cholesky factor; lower triangular."""
+        return self._inverse[:, : self.size, : self.size]
+
+    def log_scales(self) -> FloatArray:
+        """Return half the logarithm of the determinant of each model's covariances."""
+        return np.asarray(np.log(self._scales[:, : self.size]).sum(axis=1))
+
+    def add(self, covariances: FloatArray) -> None:
+        """Take in a run.
+
+        Args:
+            covariances: with those before and with itself, a row a model.
+        """
+        size, inverse = self.size, self.inverse
+        if size == len(self._inverse[0]):
+            self._inverse = np.pad(self._inverse, ((0, 0), (0, size), (0, size)))
+            self._scales = np.pad(self._scales, ((0, 0), (0, size)), constant_values=1.0)
+        known = inverse @ covariances[:, :size, None]
+        scale = np.sqrt(covariances[:, size] - (known[..., 0] ** 2).sum(axis=1))
+        self._inverse[:, size, :size] = -(np.swapaxes(known, 1, 2) @ inverse)[:, 0] / scale[:, None]
+        self._inverse[:, size, size] = 1.0 / scale
+        self._scales[:, size] = scale
+        self.size += 1
+
+
 class Surrogate(Generic[S]):
     """What is known of candidates by a simulation and by real runs so far.
 
@@ -172,6 +223,9 @@ class Surrogate(Generic[S]):
         self._draws: FloatArray = np.empty((0, len(self._names)))
         self._means = self._prior
         self._fresh = False
+        sizes = np.array(list(product(_DEVIATIONS, _NOISES, _DRIFTS)))
+        self._deviations, self._noises, self._drifts = (size[:, None] for size in sizes.T)
+        self._white = _Whitening(len(sizes))
 
     @property
     def runs(self) -> int:
@@ -271,26 +325,12 @@ class Surrogate(Generic[S]):
         # A ratio is the difference of a candidate and the present setting.
         prior = self._prior[places]
         covering = self._alike[:, places] - np.where(single, 0.0, self._alike[:, :1])
-        among = covering[places] - np.where(single[:, None], 0.0, covering[:1])
-        level = _LEVEL_VARIANCE * np.outer(single, single)
-        apart = np.abs(times[:, None] - times[None, :])
-        drifting = np.where(np.isnan(apart), 0.0, np.exp(-np.nan_to_num(apart) / _MEMORY))
-        variance = np.diag([one.variance for one in self._seen])
-        deviations, noises, drifts = (
-            size[:, None, None] for size in np.array(list(product(_DEVIATIONS, _NOISES, _DRIFTS))).T
-        )
-        # A matrix a model, from here on.
-        lower = np.linalg.cholesky(
-            _WEIGHT_VARIANCE * np.outer(prior, prior)
-            + level
-            + deviations**2 * among
-            + drifts**2 * drifting
-            + noises**2 * variance
-        )
-        left = np.array([_solved(one, costs - prior) for one in lower]).reshape(len(lower), -1)
-        likely = -0.5 * (left**2).sum(axis=1) - _DRIFTING * (drifts > 0).ravel()
-        likely -= np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1)
-        for sizes, (usual, factor) in zip((deviations, noises), _USUAL, strict=True):
+        self._take_in(places, times, covering)
+        inverse = self._white.inverse
+        left = (inverse @ (costs - prior)[:, None])[..., 0]
+        likely = -0.5 * (left**2).sum(axis=1) - _DRIFTING * (self._drifts > 0).ravel()
+        likely -= self._white.log_scales()
+        for sizes, (usual, factor) in zip((self._deviations, self._noises), _USUAL, strict=True):
             likely -= 0.5 * (np.log(sizes.ravel() / usual) / factor) ** 2
         weights = np.exp(likely - likely.max())
         weights[weights < _LEAST * weights.sum()] = 0.0
@@ -298,9 +338,9 @@ class Surrogate(Generic[S]):
         self._means = np.zeros(len(self._names))
         draws, of_model = [], random.multinomial(_DRAWS, weights)
         for one in np.flatnonzero(weights):
-            scale = float(deviations[one, 0, 0]) ** 2
+            scale = float(self._deviations[one, 0]) ** 2
             crossing = _WEIGHT_VARIANCE * np.outer(prior, self._prior) + scale * covering.T
-            explained = _solved(lower[one], crossing)
+            explained = inverse[one] @ crossing
             means = self._prior + explained.T @ left[one]
             self._means = self._means + weights[one] * means
             if of_model[one]:
@@ -315,11 +355,22 @@ class Surrogate(Generic[S]):
         self._draws = np.concatenate(draws)
         self._fresh = True
 
-
-def _solved(lower: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the solution of a lower triangular system."""
-    if not len(lower):
-        return right
-    from scipy.linalg import solve_triangular  # noqa: PLC0415 - slow to load, and needed here alone
-
-    return np.asarray(solve_triangular(lower, right, lower=True, check_finite=False))
+    def _take_in(self, places: Sequence[int], times: FloatArray, covering: FloatArray) -> None:
+        """Take in the runs that came since the last time."""
+        known, single, prior = self._white.size, ~np.isnan(times), self._prior[list(places)]
+        new = slice(known, None)
+        among = covering[places[new]] - np.where(single[new, None], 0.0, covering[:1])
+        level = _LEVEL_VARIANCE * np.outer(single[new], single)
+        apart = np.abs(times[new, None] - times[None, :])
+        drifting = np.where(np.isnan(apart), 0.0, np.exp(-np.nan_to_num(apart) / _MEMORY))
+        for run in range(len(places) - known):
+            upto = slice(known + run + 1)
+            covariances = (
+                _WEIGHT_VARIANCE * prior[known + run] * prior[upto]
+                + level[run, upto]
+                + self._deviations**2 * among[run, upto]
+                + self._drifts**2 * drifting[run, upto]
+            )
+            variance = self._seen[known + run].variance
+            covariances[:, -1] += self._noises[:, 0] ** 2 * variance
+            self._white.add(covariances)
