@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fidelity.observation import Observation, simulated_recorded
-from fidelity.startup import is_begun, simulate_begun, with_runner
+from fidelity.startup import is_begun, simulate_begun, uncounted_wait, with_runner
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
 
@@ -145,3 +145,29 @@ def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
     asks, ready, waits = tasks["hog"]["steps"][:3]
     assert asks == {"set": {"policy": "batch", "nice": 0}}
     assert [*ready, *waits] == ["post", "await_latch"]
+
+
+def _uncounted(work: Workload, tmp_path: Path) -> tuple[int, int]:
+    """Return how long tasks wait, and how much of that a kernel does not count."""
+    costs = tmp_path / "costs.toml"
+    costs.write_text(COSTS)
+    rules, machine = Scheduler("6.1"), Machine(1, str(costs))
+    outcome = simulate_begun(work, scheduler=rules, machine=machine, seed=1, phase_ns=0)
+    found = uncounted_wait(work, scheduler=rules, machine=machine, seed=1, phase_ns=0)
+    return sum(task.wait_ns for task in outcome), found
+
+
+def test_a_kernel_does_not_count_an_idle_cpu_s_way_to_the_switch(tmp_path: Path) -> None:
+    sleeper = _file({"sleeper": {"loop": 10, "sleep": 1000, "run": 100}}, None)
+    # Each of ten timers finds the CPU idle, which takes 5 us to wake the task and switch to it.
+    assert _uncounted(sleeper, tmp_path) == (50_000, 50_000)
+
+
+def test_a_kernel_counts_waits_for_another_task(tmp_path: Path) -> None:
+    urgent = {"policy": "SCHED_FIFO", "priority": 1, "loop": 10, "sleep": 1000, "run": 100}
+    work = _file({"urgent": urgent, "busy": {"loop": 1, "run": 20_000}}, None)
+    wait, uncounted = _uncounted(work, tmp_path)
+    # 'urgent' preempts 'busy' ten times, 5 us after its timer, and has the CPU for 100 us and its
+    # switch each time; 'busy' waits for that. What is left is the beginning, some switches long.
+    assert 50_000 <= uncounted <= 50_000 + 5 * 5_000
+    assert 10 * 105_000 <= wait - uncounted <= 10 * 105_000 + 200_000

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fidelity.startup import RUNNER, simulate_begun
+from fidelity.startup import RUNNER, simulate_begun, uncounted_wait
 from schedlab import _core
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
@@ -19,8 +19,8 @@ FloatArray = NDArray[np.float64]
 
 Metric = Literal["share", "voluntary", "involuntary", "turnaround", "wait", "p50", "p99"]
 """CPU share of each task; switches because tasks slept, and because they were preempted; the
-workload's own time; the time that its tasks waited for a CPU; the median and the 99th percentile
-of the time from a wake-up to running."""
+workload's own time; the time that its tasks waited for a CPU, as a kernel counts it; the median and
+the 99th percentile of the time from a wake-up to running."""
 
 METRICS: tuple[Metric, ...] = ("share", "voluntary", "involuntary", "turnaround", "p50", "p99")
 
@@ -150,7 +150,11 @@ def simulated(
         phase_ns=phase_ns,
     )
     alone = Observation.of_simulated(outcome, workload, machine.costs)
-    return alone.beside(
+    uncounted = uncounted_wait(
+        workload, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns
+    )
+    values = {**alone.values, "wait": max(0.0, alone.values["wait"] - uncounted)}
+    return replace(alone, values=values).beside(
         simulated_recorded(workload, scheduler, recorded, seed=seed, phase_ns=phase_ns)
     )
 

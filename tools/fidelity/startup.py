@@ -11,10 +11,12 @@ signal of a task above them, and nothing before that counts.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.attribution.waiting import why
 from schedlab.boundary.errors import RunError
 from schedlab.model import Machine, Scheduler, Workload, format_time
 from schedlab.model.outcome import Outcome, TaskOutcome
@@ -27,6 +29,9 @@ _GATE = "schedlab.gate"
 _BEGUN = "schedlab.begun"
 
 _ABOVE = {"policy": {"fifo": 99}}
+
+_UNCOUNTED = {"idle_exit", "rescheduling"}
+"""Causes of waits that a kernel does not count, see `uncounted_wait`."""
 
 
 def is_begun(workload: Workload) -> bool:
@@ -123,19 +128,10 @@ def simulate_begun(
     if not is_begun(workload):
         return run(workload, trace)
     begin = machine.costs.times.get("begin_process", 0)
-
-    def begun(duration_ns: int | None) -> Workload:
-        return with_runner(workload, duration_ns=duration_ns, begin_ns=begin)
-
-    duration = workload.duration_ns
-    # The beginning is the same however long what follows is.
-    took = run(begun(duration)).latencies.get(_BEGUN)
-    if took is None:
-        raise RunError(f"'{workload.name}' has not begun after its duration")
-    # Where nothing but work takes time the beginning takes none, and no run is as short.
-    began = max(took.max_ns, 1)
-    before = {task.name: task for task in run(begun(began)).tasks}
-    whole = run(begun(None if duration is None else duration + began), trace)
+    began = _beginning(workload, run, begin)
+    start, all_of_it = _begun(workload, began, begin)
+    before = {task.name: task for task in run(start).tasks}
+    whole = run(all_of_it, trace)
     own = [task for task in whole.tasks if task.name not in {RUNNER, _HOST}]
     marked = whole.turnaround_ns < whole.elapsed_ns
     return replace(
@@ -144,6 +140,68 @@ def simulate_begun(
         elapsed_ns=whole.elapsed_ns - began,
         tasks=tuple(_since(task, before.get(task.name)) for task in own),
     )
+
+
+def uncounted_wait(
+    workload: Workload, *, scheduler: Scheduler, machine: Machine, seed: int, phase_ns: int
+) -> int:
+    """Return how much of the tasks' simulated waiting time a kernel does not count, in nanoseconds.
+
+    A wake-up that reschedules its CPU leaves the run queue's clock as it is until the switch
+    (`wakeup_preempt`, `rq_clock_skip_update`), and a task's wait goes by that clock (`run_delay` of
+    ``/proc/PID/schedstat``): an idle CPU's way to the switch takes none of it, nor does that of a
+    CPU whose task is preempted by the wake-up.
+
+    Args:
+        workload: as `simulate_begun`, as are all others.
+        scheduler: whose rules.
+        machine: on what.
+        seed: of the random streams.
+        phase_ns: how long after a tick the runner begins to make tasks.
+    """
+
+    def uncounted(work: Workload) -> int:
+        found = why(
+            work, scheduler=scheduler, machine=machine, worst=0, seed=seed, phase_ns=phase_ns
+        )
+        # Kinds are named up to the first dot: the runner and its helper are of one.
+        own = [kind for kind in found.tasks if kind.name != RUNNER.partition(".")[0]]
+        causes = [cause for kind in own for cause in kind.causes]
+        return sum(cause.wait_ns for cause in causes if cause.cause in _UNCOUNTED)
+
+    if not is_begun(workload):
+        return uncounted(workload)
+
+    def run(work: Workload) -> Outcome:
+        return simulate(work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns)
+
+    begin = machine.costs.times.get("begin_process", 0)
+    start, all_of_it = _begun(workload, _beginning(workload, run, begin), begin)
+    return uncounted(all_of_it) - uncounted(start)
+
+
+def _beginning(workload: Workload, run: Callable[[Workload], Outcome], begin_ns: int) -> int:
+    """Return how long the runner's beginning takes, which is the same whatever follows.
+
+    Raises:
+        RunError: longer than the workload's duration.
+    """
+    duration = workload.duration_ns
+    took = run(with_runner(workload, duration_ns=duration, begin_ns=begin_ns)).latencies.get(_BEGUN)
+    if took is None:
+        raise RunError(f"'{workload.name}' has not begun after its duration")
+    # Where nothing but work takes time the beginning takes none, and no run is as short.
+    return max(took.max_ns, 1)
+
+
+def _begun(workload: Workload, began: int, begin_ns: int) -> tuple[Workload, Workload]:
+    """Return the runner's beginning alone, and with the workload's whole run after it."""
+    duration = workload.duration_ns
+    whole = None if duration is None else duration + began
+    start, all_of_it = (
+        with_runner(workload, duration_ns=length, begin_ns=begin_ns) for length in (began, whole)
+    )
+    return start, all_of_it
 
 
 def _since(task: TaskOutcome, before: TaskOutcome | None) -> TaskOutcome:

@@ -20,7 +20,7 @@ pub(crate) struct CostModel {
     /// Waking a task of another CPU, which was chosen because it idles: with the interrupt that notifies it.
     wakeup_remote: u64,
     pub(crate) tick: u64,
-    /// A timer's sleep.
+    /// A timer's sleep, with the interrupt that ends it.
     pub(crate) sleep: u64,
     /// How long before it sleeps a task has set its timer.
     pub(crate) armed: u64,
@@ -50,7 +50,9 @@ impl CostModel {
             interrupt: costs.interrupt.as_nanos(),
             wakeup_remote: costs.wakeup_remote.saturating_add(costs.ipi_idle).as_nanos(),
             tick: costs.tick.as_nanos(),
-            sleep: costs.system_call.saturating_add(costs.block).saturating_add(costs.sleep_timer).as_nanos(),
+            sleep: [costs.system_call, costs.block, costs.sleep_timer, costs.timer_taken]
+                .into_iter()
+                .fold(0, |sum, part| part.as_nanos().saturating_add(sum)),
             armed: if call > 0 { costs.block.as_nanos() } else { 0 },
             wait: costs.system_call.saturating_add(costs.block).saturating_add(costs.futex_wait).as_nanos(),
             post: costs.system_call.saturating_add(costs.futex_wake).saturating_add(costs.clock).as_nanos(),

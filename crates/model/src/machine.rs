@@ -186,6 +186,10 @@ pub struct Costs {
     pub next_timer: Time,
     /// Further time of a wake-up by a timer's interrupt, where the interrupted task continues: entering it and returning from it.
     pub interrupt: Time,
+    /// Further time of such a wake-up where no interrupted task continues, because the CPU was idle or the woken task preempts; billed to
+    /// the woken task, whose run queue's clock is not updated between the wake-up and the switch (`rq_clock_skip_update`). In files without
+    /// it, it is a part of `sleep_timer`.
+    pub timer_taken: Time,
     /// Waking a task that waits for a futex, beyond the system call and the wake-up itself.
     pub futex_wake: Time,
     /// Waiting for a futex, beyond the system call and going to sleep.

@@ -146,11 +146,13 @@ fn machines() -> impl Strategy<Value = Machine> {
             next_timer: Time::from_nanos(600),
             lingering: Time::from_nanos(150),
             interrupt: Time::from_nanos(380),
+            timer_taken: Time::from_nanos(290),
             ..Costs::ideal()
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
         1 => Just(Costs { sleep_timer: Time::from_micros(13), next_timer: Time::from_micros(5), ..Costs::ideal() }),
         1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
+        1 => Just(Costs { timer_taken: Time::from_micros(12), ..Costs::ideal() }),
         1 => Just(Costs { tick_restart: Time::from_micros(10), ..Costs::ideal() }),
     ];
     // More CPUs than the event queue looks through one by one, too.

@@ -343,6 +343,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut cost = self.wake(task, cpu, NONE, false);
         // Kernel threads are mostly woken in interrupts that there are anyway.
         cost += if self.arena.tasks[task as usize].background { 0 } else { self.interrupt_alone(cpu) };
+        self.bill_timer(task, cpu);
         if recalled {
             return cost;
         }

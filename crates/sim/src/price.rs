@@ -51,6 +51,7 @@ pub(crate) struct Prices {
     /// Further where no timer of the CPU expires earlier.
     pub(crate) next_timer: u64,
     pub(crate) interrupt: u64,
+    pub(crate) timer_taken: u64,
     /// A system call that wakes the tasks that wait for a futex, beyond the wake-up.
     pub(crate) futex_wake: u64,
     /// A system call that waits for a futex, and going to sleep in that.
@@ -159,6 +160,7 @@ impl Prices {
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),
             interrupt: costs.interrupt.as_nanos(),
+            timer_taken: costs.timer_taken.as_nanos(),
             futex_wake: call(costs.futex_wake),
             futex_wait: call(block.saturating_add(costs.futex_wait)),
             clock: costs.clock.as_nanos(),
@@ -241,14 +243,16 @@ impl Prices {
             | self.lingering
             | self.schedule;
         let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
-        let operating = self.operation | self.compute | self.sleep | self.next_timer | self.interrupt;
+        let operating =
+            self.operation | self.compute | self.sleep | self.next_timer | self.interrupt | self.timer_taken;
         self.free_switches && waking | idling | operating == 0 && self.unknown.is_empty()
     }
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to the task that the timer wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
-        let idling = self.idle_exit | self.tick_restart | self.ipi_idle | self.wakeup | self.schedule;
+        let idling =
+            self.idle_exit | self.tick_restart | self.ipi_idle | self.wakeup | self.schedule | self.timer_taken;
         idling == 0 && self.unknown.is_empty()
     }
 
@@ -444,7 +448,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 44] {
+fn named(costs: &Costs) -> [(&'static str, Time); 45] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -471,6 +475,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 44] {
         ("sleep_timer", costs.sleep_timer),
         ("next_timer", costs.next_timer),
         ("interrupt", costs.interrupt),
+        ("timer_taken", costs.timer_taken),
         ("futex_wake", costs.futex_wake),
         ("futex_wait", costs.futex_wait),
         ("clock", costs.clock),

@@ -5,6 +5,7 @@
 //! task that is current meanwhile.
 
 use schedlab_model::{CpuId, EventSink, TaskState, Time};
+use schedlab_program::Op;
 use schedlab_sched::Clocks;
 
 use crate::engine::{Engine, task_id};
@@ -87,6 +88,29 @@ impl<S: EventSink> Engine<'_, S> {
         }
         record.interrupted(self.now, until, cost);
         self.summon(cpu, cost);
+    }
+
+    /// The cost of a timer's interrupt that has woken a task and after which the interrupted task goes on.
+    #[inline]
+    pub(crate) fn interrupt_alone(&self, cpu: u32) -> u64 {
+        let goes_on = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
+        if goes_on { self.prices.interrupt } else { 0 }
+    }
+
+    /// Bills the interrupt of the timer that ended a task's sleep to that task, where it was woken on the interrupted CPU and no current task
+    /// continues there.
+    #[inline]
+    pub(crate) fn bill_timer(&mut self, task: u32, cpu: u32) {
+        let cost = self.prices.timer_taken;
+        if cost == 0 {
+            return;
+        }
+        let continues = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
+        let record = &mut self.arena.tasks[task as usize];
+        let slept = matches!(record.op, Op::Sleep(_) | Op::Delay(_) | Op::Timer { .. });
+        if slept && !continues && record.cpu == cpu && !record.background {
+            record.debt += cost;
+        }
     }
 
     /// The current task's own system call has set `need_resched`: the task first leaves the call, and the scheduler picks the next task.

@@ -210,13 +210,6 @@ impl<S: EventSink> Engine<'_, S> {
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
     }
 
-    /// The cost of a timer's interrupt that has woken a task and after which the interrupted task goes on.
-    #[inline]
-    pub(crate) fn interrupt_alone(&self, cpu: u32) -> u64 {
-        let goes_on = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
-        if goes_on { self.prices.interrupt } else { 0 }
-    }
-
     /// Follows up what the rules moved on their own: tasks that came to other queues, and CPUs that are to schedule for it. Of the
     /// CPU on which this happens, `here`, the caller writes down what it does next.
     #[inline]

@@ -59,6 +59,28 @@ fn an_interrupt_costs_the_task_that_goes_on_after_it() {
 }
 
 #[test]
+fn a_timer_s_interrupt_costs_the_woken_task_where_no_other_continues() {
+    // 'computes' is woken at 50 on an idle CPU, which takes 7: it comes at 57, pays 4 for its timer's interrupt and computes until 161. At
+    // 100 the timer of 'sleeps' expires; waking it takes 7.
+    let costs = Costs { wakeup: micros(7), interrupt: micros(2), timer_taken: micros(4), ..Costs::ideal() };
+    let run_times = |policy| {
+        let computes = vec![Step::Sleep(microseconds(50)), Step::Run(microseconds(100))];
+        let sleeps = Attributes { policy, ..Attributes::default() };
+        let tasks = vec![
+            task("computes", 1, fifo(2), computes),
+            task("sleeps", 1, sleeps, vec![Step::Sleep(microseconds(100))]),
+        ];
+        let (outcome, events) = run(&workload(tasks), "6.1", &Machine::new(1, costs.clone()));
+        let times = switches(&events).into_iter().map(|(time, _, _)| time).filter(|time| *time >= 50);
+        (times.collect::<Vec<_>>(), [shares(&outcome, 0)[1], shares(&outcome, 1)[1]])
+    };
+    // 'computes' continues, and pays for the interrupt: 161 + 7 + 2, so that it has run for 113. 'sleeps' comes then, and has nothing to pay.
+    assert_eq!(run_times(Policy::Fifo(1)), (vec![57, 170, 170], [113, 0]));
+    // 'sleeps' preempts it at 107, and pays 4 until 111. Of the 4 + 100 + 7 that 'computes' has to do 50 are done, so that it ends 61 later.
+    assert_eq!(run_times(Policy::Fifo(3)), (vec![57, 107, 111, 172], [111, 4]));
+}
+
+#[test]
 fn an_interrupt_costs_the_interrupted_task_though_its_sleeper_wakes_elsewhere() {
     // All sleep at first, 'other' on CPU 1 and the rest on CPU 0. At 2000 'computes' wakes on CPU 0. Timers of 'first' and 'second' expire there at 2010 and 2050, but each wakes on CPU 1, which idles: so two interrupts leave
     // the CPU to 'computes', 2 each, and it ends at 2000 + 100 + 4. On 5.10 that is so, too.

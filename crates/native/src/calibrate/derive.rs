@@ -154,6 +154,7 @@ impl Found<'_> {
             sleep_timer: time("sleep_timer"),
             next_timer: time("next_timer"),
             interrupt: time("interrupt"),
+            timer_taken: time("timer_taken"),
             futex_wake: time("futex_wake"),
             futex_wait: time("futex_wait"),
             clock: time("clock"),
@@ -240,10 +241,17 @@ fn sleeping(found: &mut Found<'_>) {
     // run within such a round, and most rounds are as long: the median counts.
     let schedule = found.get("schedule");
     let round = wakeup + schedule + 2.0 * switch + call + block;
-    found.cost("sleep_timer", found.direct("sleep_by_turns"), round);
-    let timer = found.get("sleep_timer");
-    found.cost("next_timer", found.direct("sleep_alone"), round + timer);
     found.cost("interrupt", found.direct("interrupt_that_wakes_here"), wakeup);
+    // A round contains the timer's interrupt, which costs as much as where the interrupted task continues, but no more than the other
+    // parts leave of the round. Setting the timer is the rest.
+    let by_turns = found.direct("sleep_by_turns");
+    let left = by_turns.map_or(0.0, |spread| (spread.median_ns - round).max(0.0));
+    let beyond = (found.get("interrupt") - left).max(0.0);
+    found.cost("timer_taken", by_turns.and(found.direct("interrupt_that_wakes_here")), wakeup + beyond);
+    let taken = found.get("timer_taken");
+    found.cost("sleep_timer", by_turns, round + taken);
+    let timer = found.get("sleep_timer");
+    found.cost("next_timer", found.direct("sleep_alone"), round + taken + timer);
 }
 
 fn waking(found: &mut Found<'_>) {
@@ -357,7 +365,7 @@ mod tests {
         add(SEMAPHORE_HOP, post + call + ns(costs.futex_wait) + ns(costs.block) + ns(costs.switch));
         // Woken, switched to, asleep again, and back to the other one.
         let around = ns(costs.wakeup) + ns(costs.schedule) + 2.0 * ns(costs.switch);
-        let sleep = around + call + ns(costs.sleep_timer) + ns(costs.block);
+        let sleep = around + ns(costs.timer_taken) + call + ns(costs.sleep_timer) + ns(costs.block);
         add("sleep_alone", sleep + ns(costs.next_timer));
         add("sleep_by_turns", sleep);
         add("interrupt_that_wakes_here", ns(costs.wakeup) + ns(costs.interrupt));
@@ -394,6 +402,7 @@ mod tests {
             sleep_timer: ns(610),
             next_timer: ns(430),
             interrupt: ns(240),
+            timer_taken: ns(240),
             futex_wake: ns(330),
             futex_wait: ns(520),
             clock: ns(25),
@@ -422,7 +431,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 42);
+        assert_eq!(derived.spread.len(), 43);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 
@@ -450,6 +459,17 @@ mod tests {
         let derived = derive(&measured, 2);
         assert_eq!(derived.costs.unknown, ["ipi_idle"]);
         assert!(derived.notes.iter().any(|note| note == "ipi_idle: -100 ns, so it is unknown"), "{:?}", derived.notes);
+    }
+
+    #[test]
+    fn a_timer_s_interrupt_takes_no_more_than_a_round_has_left() {
+        let mut measured = measured(&example());
+        // A round has 240 ns for the interrupt and 610 for setting the timer; 700 less leave 150, less than an interrupt takes elsewhere.
+        if let Some(round) = measured.get_mut("sleep_by_turns") {
+            *round = round.less(700.0);
+        }
+        let Costs { interrupt, timer_taken, sleep_timer, .. } = derive(&measured, 2).costs;
+        assert_eq!([interrupt, timer_taken, sleep_timer].map(Time::as_nanos), [240, 150, 0]);
     }
 
     #[test]

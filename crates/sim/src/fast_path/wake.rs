@@ -64,6 +64,7 @@ impl<S: EventSink> Engine<'_, S> {
             EventKind::Waking { task: task_id(task), waker: TaskId::IDLE, target: CpuId(target) },
         );
         if !FREE && !runs && home == target {
+            self.bill_timer(task, home);
             self.flat_rouse(home);
             return Ok(());
         }
@@ -143,6 +144,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
         let cost = cost + self.interrupt_alone(home);
+        self.bill_timer(task, home);
         // Where nothing is billed and no task was queued here, the interrupted CPU goes on as it did.
         if (cost > 0 || target == home) && known!(self.arena.cpus[home as usize]).current != NONE {
             self.flat_interrupted(home, cost);

@@ -44,6 +44,7 @@ pub fn some_costs() -> Costs {
         sleep_timer: nanos(420),
         next_timer: nanos(310),
         interrupt: nanos(380),
+        timer_taken: Time::ZERO,
         futex_wake: nanos(270),
         futex_wait: nanos(330),
         clock: nanos(30),
