@@ -93,8 +93,12 @@ impl<S: EventSink> Engine<'_, S> {
     /// The cost of a timer's interrupt that has woken a task and after which the interrupted task goes on.
     #[inline]
     pub(crate) fn interrupt_alone(&self, cpu: u32) -> u64 {
-        let goes_on = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
-        if goes_on { self.prices.interrupt } else { 0 }
+        if self.interrupted_goes_on(cpu) { self.prices.interrupt } else { 0 }
+    }
+
+    #[inline]
+    fn interrupted_goes_on(&self, cpu: u32) -> bool {
+        self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu))
     }
 
     /// Bills the interrupt of the timer that ended a task's sleep to that task, where it was woken on the interrupted CPU and no current task
@@ -105,7 +109,7 @@ impl<S: EventSink> Engine<'_, S> {
         if cost == 0 {
             return;
         }
-        let continues = self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu));
+        let continues = self.interrupted_goes_on(cpu);
         let record = &mut self.arena.tasks[task as usize];
         let slept = matches!(record.op, Op::Sleep(_) | Op::Delay(_) | Op::Timer { .. });
         if slept && !continues && record.cpu == cpu && !record.background {
