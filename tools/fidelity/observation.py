@@ -39,10 +39,14 @@ class Observation:
     Attributes:
         shares: each task's part of the CPU time of all tasks, by name.
         values: every other metric that there is data of: counts, and nanoseconds.
+        phase_ns: how long after a tick a real run's tasks began; None where that is not known.
+        recorded_phase_ns: the same of the run that was recorded beside it.
     """
 
     shares: Mapping[str, float]
     values: Mapping[str, float]
+    phase_ns: int | None = None
+    recorded_phase_ns: int | None = None
 
     @classmethod
     def of(cls, outcome: Outcome) -> Self:
@@ -55,7 +59,8 @@ class Observation:
             "wait": sum(task.wait_ns for task in outcome.tasks),
         }
         shares = {task.name: task.run_ns / total for task in outcome.tasks} if total else {}
-        return cls(shares, {name: float(value) for name, value in values.items()})
+        phase = None if outcome.begun is None else outcome.begun.phase_ns
+        return cls(shares, {name: float(value) for name, value in values.items()}, phase)
 
     @classmethod
     def of_simulated(cls, outcome: Outcome, workload: Workload, costs: Costs) -> Self:
@@ -79,27 +84,37 @@ class Observation:
         return cls.of(replace(outcome, tasks=tuple(own)))
 
     @classmethod
-    def of_trace(cls, path: Path, duration_ns: int | None = None) -> Self:
+    def of_trace(cls, path: Path, end_ns: int | None = None) -> Self:
         """Read what a recording, or a simulation's trace, tells of wake-ups.
 
         Args:
             path: the file.
-            duration_ns: of a recorded run that its runner ended: what was woken after that did not
-                wait for the workload's tasks.
+            end_ns: when the recorded run's runner ended it, by its kernel's ``CLOCK_MONOTONIC``:
+                what still waits then waits no longer for the workload's tasks.
         """
-        found = json.loads(_core.wakeup_latency(path, duration_ns))
+        found = json.loads(_core.wakeup_latency(path, end_ns))
         if found is None or found["untold"] > UNTOLD * (found["count"] + found["untold"]):
             return cls({}, {})
         return cls({}, {"p50": float(found["p50_ns"]), "p99": float(found["p99_ns"])})
 
     def beside(self, other: Self) -> Self:
         """Return this, with what the other has and this has not."""
-        return type(self)({**other.shares, **self.shares}, {**other.values, **self.values})
+        phases = (
+            other.phase_ns if self.phase_ns is None else self.phase_ns,
+            other.recorded_phase_ns if self.recorded_phase_ns is None else self.recorded_phase_ns,
+        )
+        return type(self)({**other.shares, **self.shares}, {**other.values, **self.values}, *phases)
+
+    @property
+    def recorded(self) -> Self:
+        """This, as a run that was recorded."""
+        return replace(self, phase_ns=None, recorded_phase_ns=self.phase_ns)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return what `json` gave."""
-        return cls(dict(value["shares"]), dict(value["values"]))
+        phases = (value.get("phase_ns"), value.get("recorded_phase_ns"))
+        return cls(dict(value["shares"]), dict(value["values"]), *phases)
 
     @property
     def json(self) -> dict[str, Any]:
@@ -131,6 +146,7 @@ def simulated(
     *,
     seed: int,
     phase_ns: int,
+    recorded_phase_ns: int | None = None,
 ) -> Observation:
     """Simulate a run: once as it is, and once as it is while it is recorded.
 
@@ -141,6 +157,7 @@ def simulated(
         recorded: with those of one that is recorded.
         seed: of the random streams.
         phase_ns: how long after a tick it begins.
+        recorded_phase_ns: how long after a tick the recorded one does, if not as long.
     """
     outcome = simulate_begun(
         workload,
@@ -155,7 +172,13 @@ def simulated(
     )
     values = {**alone.values, "wait": max(0.0, alone.values["wait"] - uncounted)}
     return replace(alone, values=values).beside(
-        simulated_recorded(workload, scheduler, recorded, seed=seed, phase_ns=phase_ns)
+        simulated_recorded(
+            workload,
+            scheduler,
+            recorded,
+            seed=seed,
+            phase_ns=phase_ns if recorded_phase_ns is None else recorded_phase_ns,
+        )
     )
 
 

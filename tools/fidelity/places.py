@@ -121,8 +121,11 @@ class Place:
             path = directory / "trace.txt"
             made = self._recorded(path, workload, level, seed=seed, timeout=timeout)
             outcome = Outcome.from_json(made.output)
-            duration = workload.duration_ns
-            return Observation.of(outcome).beside(Observation.of_trace(path, duration))
+            begun, duration = outcome.begun, workload.duration_ns
+            end = None
+            if begun is not None and duration is not None:
+                end = begun.monotonic_ns + duration
+            return Observation.of(outcome).recorded.beside(Observation.of_trace(path, end))
 
     def _recorded(
         self, path: Path, workload: Workload, level: str, *, seed: int, timeout: float

@@ -113,25 +113,25 @@ def simulate_begun(
         scheduler: whose rules.
         machine: on what.
         seed: of the random streams.
-        phase_ns: how long after a tick the runner begins to make tasks.
+        phase_ns: how long after a tick the tasks begin.
         trace: the file to write the run's events to, its beginning included.
 
     Returns:
         The outcome of the workload's own tasks from the signal on.
     """
 
-    def run(work: Workload, to: Path | None = None) -> Outcome:
+    def run(work: Workload, phase_ns: int, to: Path | None = None) -> Outcome:
         return simulate(
             work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns, trace=to
         )
 
     if not is_begun(workload):
-        return run(workload, trace)
+        return run(workload, phase_ns, trace)
     begin = machine.costs.times.get("begin_process", 0)
-    began = _beginning(workload, run, begin)
+    began, phase_ns = _beginning(workload, run, begin, phase_ns, scheduler.hz)
     start, all_of_it = _begun(workload, began, begin)
-    before = {task.name: task for task in run(start).tasks}
-    whole = run(all_of_it, trace)
+    before = {task.name: task for task in run(start, phase_ns).tasks}
+    whole = run(all_of_it, phase_ns, trace)
     own = [task for task in whole.tasks if task.name not in {RUNNER, _HOST}]
     marked = whole.turnaround_ns < whole.elapsed_ns
     return replace(
@@ -157,10 +157,10 @@ def uncounted_wait(
         scheduler: whose rules.
         machine: on what.
         seed: of the random streams.
-        phase_ns: how long after a tick the runner begins to make tasks.
+        phase_ns: how long after a tick the tasks begin.
     """
 
-    def uncounted(work: Workload) -> int:
+    def uncounted(work: Workload, phase_ns: int) -> int:
         found = why(
             work, scheduler=scheduler, machine=machine, worst=0, seed=seed, phase_ns=phase_ns
         )
@@ -170,28 +170,43 @@ def uncounted_wait(
         return sum(cause.wait_ns for cause in causes if cause.cause in _UNCOUNTED)
 
     if not is_begun(workload):
-        return uncounted(workload)
+        return uncounted(workload, phase_ns)
 
-    def run(work: Workload) -> Outcome:
+    def run(work: Workload, phase_ns: int) -> Outcome:
         return simulate(work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns)
 
     begin = machine.costs.times.get("begin_process", 0)
-    start, all_of_it = _begun(workload, _beginning(workload, run, begin), begin)
-    return uncounted(all_of_it) - uncounted(start)
+    began, phase_ns = _beginning(workload, run, begin, phase_ns, scheduler.hz)
+    start, all_of_it = _begun(workload, began, begin)
+    return uncounted(all_of_it, phase_ns) - uncounted(start, phase_ns)
 
 
-def _beginning(workload: Workload, run: Callable[[Workload], Outcome], begin_ns: int) -> int:
-    """Return how long the runner's beginning takes, which is the same whatever follows.
+def _beginning(
+    workload: Workload,
+    run: Callable[[Workload, int], Outcome],
+    begin_ns: int,
+    phase_ns: int,
+    hz: int,
+) -> tuple[int, int]:
+    """Return how long the runner's beginning takes, and how long after a tick that begins.
+
+    It takes the same time whatever follows, but for the ticks within it.
 
     Raises:
         RunError: longer than the workload's duration.
     """
     duration = workload.duration_ns
-    took = run(with_runner(workload, duration_ns=duration, begin_ns=begin_ns)).latencies.get(_BEGUN)
-    if took is None:
-        raise RunError(f"'{workload.name}' has not begun after its duration")
-    # Where nothing but work takes time the beginning takes none, and no run is as short.
-    return max(took.max_ns, 1)
+    whole = with_runner(workload, duration_ns=duration, begin_ns=begin_ns)
+
+    def took(phase_ns: int) -> int:
+        found = run(whole, phase_ns).latencies.get(_BEGUN)
+        if found is None:
+            raise RunError(f"'{workload.name}' has not begun after its duration")
+        # Where nothing but work takes time the beginning takes none, and no run is as short.
+        return max(found.max_ns, 1)
+
+    phase = (phase_ns - took(phase_ns)) % (1_000_000_000 // hz)
+    return took(phase), phase
 
 
 def _begun(workload: Workload, began: int, begin_ns: int) -> tuple[Workload, Workload]:

@@ -53,6 +53,9 @@ pub struct Outcome {
     /// What the workload's stopwatches measured, by name; `wakeup NAME` from a semaphore's post until the task that waited for it runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub latencies: BTreeMap<String, Latency>,
+    /// When its tasks began; none for a simulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
     /// CPU time that other tasks took meanwhile; none for a simulation, and where the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbance: Option<Disturbance>,
@@ -80,6 +83,15 @@ impl Outcome {
         }
         .unwrap_or_else(|| format!("{candidate:?}"))
     }
+}
+
+/// When a real run's tasks were let go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// By `CLOCK_MONOTONIC`.
+    pub monotonic_ns: u64,
+    /// How long after a timer interrupt.
+    pub phase_ns: u64,
 }
 
 /// What the tasks of a group got, those of the groups below it among them. All times in nanoseconds.

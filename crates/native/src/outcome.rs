@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{Disturbance, GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
+use schedlab_model::{Begun, Disturbance, GroupOutcome, Latency, MetricSource, Outcome, TaskOutcome};
 use schedlab_program::TemplateId;
 
 use crate::cgroups::Throttling;
@@ -16,10 +16,11 @@ use crate::task::World;
 pub(crate) fn gather(
     world: &World,
     leaders: &[(libc::pid_t, u32)],
-    opened: u64,
+    begun: Begun,
     seed: u64,
     disturbance: Option<Disturbance>,
 ) -> Outcome {
+    let opened = begun.monotonic_ns;
     let slots = world.shared.taken();
     let header = world.shared.header();
     let end = slots.iter().map(|slot| slot.end.load(SeqCst)).max().unwrap_or(opened);
@@ -45,6 +46,7 @@ pub(crate) fn gather(
         groups: groups(world, leaders, slots),
         latencies: latencies(world),
         notes: disturbance.and_then(|found| found.note()).into_iter().collect(),
+        begun: Some(begun),
         disturbance,
     }
 }

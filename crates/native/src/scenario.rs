@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::NativeError;
 use crate::error::during;
-use crate::system::{self, SchedAttr, die_with, exit_now, monotonic};
+use crate::system::{self, SchedAttr, await_tick, die_with, exit_now, monotonic};
 
 /// The kind of decisions that a scenario provokes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -90,19 +90,6 @@ fn burn(nanoseconds: u64, end: u64) {
             std::hint::black_box(number);
         });
     }
-}
-
-/// Burns CPU time until a tick has just passed. What is done with interrupts enabled then is not cut by the next one: a probe that
-/// an interrupt comes into makes those of the interrupt miss.
-fn await_tick() {
-    let coarse = || {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `now` is a timespec to write to.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
-        (now.tv_sec, now.tv_nsec)
-    };
-    let before = coarse();
-    while coarse() == before {}
 }
 
 /// Runs and sleeps in turn.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 
-use schedlab_model::{Outcome, Policy, TaskKind, Time};
+use schedlab_model::{Begun, Outcome, Policy, TaskKind, Time};
 use schedlab_program::{Cursor, Op, Program, Template, TemplateId};
 
 use crate::NativeError;
@@ -145,8 +145,16 @@ fn supervise(world: &'static World, options: &RunOptions, deadline: u64) -> Resu
     match (world.shared.failure(), ran) {
         (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(world.program, failure)),
         (_, Err(error)) => Err(error),
-        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, opened, options.seed, disturbance)),
+        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, begun(opened), options.seed, disturbance)),
     }
+}
+
+/// When the gate was opened. How long after a tick that was follows from the next one: all ticks are a period apart.
+fn begun(opened: u64) -> Begun {
+    system::await_tick();
+    let period = 1_000_000_000 / u64::from(system::hz());
+    let phase_ns = (period - monotonic().saturating_sub(opened) % period) % period;
+    Begun { monotonic_ns: opened, phase_ns }
 }
 
 fn longest_message(program: &Program, template: TemplateId) -> u32 {

@@ -53,6 +53,13 @@ pub(crate) fn hz() -> u32 {
     u32::try_from((1_000_000_000 + nanoseconds / 2) / nanoseconds).unwrap_or(u32::MAX)
 }
 
+/// Burns CPU time until a tick has just passed: the coarse clock advances with it.
+pub(crate) fn await_tick() {
+    let coarse = || clock(libc::CLOCK_MONOTONIC_COARSE);
+    let before = coarse();
+    while coarse() == before {}
+}
+
 /// The kernel's release and machine, as `uname -r` and `uname -m` print them.
 pub(crate) fn kernel() -> (String, String) {
     // SAFETY: all zero bytes are a valid `utsname`, and `uname` fills it with texts that end in a zero byte.

@@ -24,14 +24,18 @@ pub struct Waits {
 pub struct RecordedRun {
     /// The command that was recorded.
     pub command: Option<Pid>,
-    /// How long it ran, if its runner ended it.
-    pub duration: Option<u64>,
+    /// When its runner ended it, by the kernel's `CLOCK_MONOTONIC`.
+    pub end: Option<u64>,
+    /// What that clock said as the recording began, where that is known.
+    pub begun: Option<u64>,
     /// How long after the switch the arriving task reported its arrival.
     pub arrival_lag: u64,
 }
 
 /// The event of an arrival that no switch tells of.
 const ARRIVAL: &str = "schedlab_arrival";
+/// What the recorder writes as the recording begins.
+const BEGIN: &str = "schedlab: begin";
 
 /// The times from each `sched_waking` of a task to the `sched_switch` that brings it, exact percentiles by nearest rank; `None` where
 /// no such wait is told.
@@ -40,7 +44,7 @@ const ARRIVAL: &str = "schedlab_arrival";
 /// itself, since a runner's are the start signal and no part of the workload. Without one every task counts.
 ///
 /// A task that is woken while it has not left its CPU yet waits for nothing, and what is still waiting at the end is left out. A run whose
-/// `duration` is given ends so many nanoseconds after its start signal: its runner then stands above all tasks, and stops them one by one.
+/// `end` is given is over then: its runner stands above all tasks, and stops them one by one.
 ///
 /// A kernel may tell nothing of some tasks, so that the switch from one of them to a woken task is missing. If that one's arrival is there,
 /// the switch was so much earlier as arrivals of this recording lag behind switches. Otherwise when its wait ended is not known; that does
@@ -59,13 +63,17 @@ const ARRIVAL: &str = "schedlab_arrival";
 /// # Ok::<(), schedlab_trace::TraceError>(())
 /// ```
 pub fn wakeup_latency(records: &[Record], run: RecordedRun) -> Option<Waits> {
-    let RecordedRun { command, duration, arrival_lag } = run;
+    let RecordedRun { command, end, begun, arrival_lag } = run;
+    let length = end.zip(begun).map(|(end, begun)| end.saturating_sub(begun));
     let mut over = u64::MAX;
     let mut descendants: BTreeSet<Pid> = command.into_iter().collect();
     let mut seen = Seen::default();
     for record in records {
         if record.time.as_nanos() >= over {
             break;
+        }
+        if let (Some(length), u64::MAX, true) = (length, over, record.text.contains(BEGIN)) {
+            over = record.time.as_nanos().saturating_add(length);
         }
         seen.bridge(record, arrival_lag);
         match &record.kind {
@@ -78,9 +86,6 @@ pub fn wakeup_latency(records: &[Record], run: RecordedRun) -> Option<Waits> {
                     Some(command) => {
                         let by_command = record.pid == command && record.flags.context == Context::Task;
                         let ours = descendants.contains(&task.pid) && task.pid != command;
-                        if let (true, true, u64::MAX, Some(duration)) = (ours, by_command, over, duration) {
-                            over = record.time.as_nanos().saturating_add(duration);
-                        }
                         ours && !by_command
                     }
                 };
@@ -152,12 +157,12 @@ impl Seen {
     }
 }
 
-/// [`wakeup_latency`] of a file, gzipped or plain; a recording names its command in its head. `duration` is that of the recorded run, where
-/// its runner ended it.
+/// [`wakeup_latency`] of a file, gzipped or plain; a recording names its command in its head. `end` is when the runner of the recorded run
+/// ended it, by the kernel's `CLOCK_MONOTONIC`.
 ///
 /// # Errors
 /// [`ReplayError::Trace`] if the file cannot be read, [`ReplayError::Empty`] if it holds no event.
-pub fn wakeup_latency_of_file(trace: &Path, duration: Option<u64>) -> Result<Option<Waits>, ReplayError> {
+pub fn wakeup_latency_of_file(trace: &Path, end: Option<u64>) -> Result<Option<Waits>, ReplayError> {
     let mut reader = open(trace)?;
     let records: Vec<Record> = reader.by_ref().collect::<Result<_, TraceError>>()?;
     if records.is_empty() {
@@ -165,8 +170,9 @@ pub fn wakeup_latency_of_file(trace: &Path, duration: Option<u64>) -> Result<Opt
     }
     // The recorder itself, and what becomes the command.
     let command = reader.head().and_then(|head| head.recorder().get(1).copied());
-    let lag = reader.head().and_then(|head| head.fact("arrival_lag")?.parse().ok());
-    Ok(wakeup_latency(&records, RecordedRun { command, duration, arrival_lag: lag.unwrap_or(0) }))
+    let number = |name| reader.head().and_then(|head| head.fact(name)?.parse().ok());
+    let (begun, arrival_lag) = (number("begun"), number("arrival_lag").unwrap_or(0));
+    Ok(wakeup_latency(&records, RecordedRun { command, end, begun, arrival_lag }))
 }
 
 #[cfg(test)]
@@ -215,6 +221,7 @@ mod tests {
     #[test]
     fn what_the_runner_keeps_from_the_cpu_when_time_is_over_did_not_wait() {
         let lines = [
+            " r-4 0d..2. 0.999999000: tracing_mark_write: schedlab: begin",
             " c-5 0d..2. 1.000000000: sched_process_fork: comm=c pid=5 child_comm=c child_pid=6",
             " c-5 0d..2. 1.000001000: sched_waking: comm=w pid=6 prio=120 target_cpu=000",
             " c-5 0d..2. 1.000002000: sched_switch: c:5 [98] S ==> w:6 [120]",
@@ -225,10 +232,11 @@ mod tests {
             " c-5 0d.h2. 1.000012000: sched_waking: comm=w pid=6 prio=120 target_cpu=000",
             " c-5 0d..2. 1.000100000: sched_switch: c:5 [98] S ==> w:6 [120]",
         ];
-        // The signal comes 1 us after the second; 8 us of a run later it is at 9 us, and what is woken at 12 us waits for the runner.
-        let waits =
-            wakeup_latency(&records(&lines), RecordedRun { command: Some(5), duration: Some(8_000), arrival_lag: 0 })
-                .unwrap();
+        // The recording begins 1 us before the second, at 500 us of the other clock; 10 us later it is at 9 us, and what is woken at 12 us
+        // waits for the runner.
+        let run =
+            RecordedRun { command: Some(5), end: Some(510_000), begun: Some(500_000), ..RecordedRun::default() };
+        let waits = wakeup_latency(&records(&lines), run).unwrap();
         assert_eq!((waits.latency.count, waits.latency.max_ns), (1, 2_000));
         let waits =
             wakeup_latency(&records(&lines), RecordedRun { command: Some(5), ..RecordedRun::default() }).unwrap();

@@ -96,6 +96,7 @@ impl<S: EventSink> Engine<'_, S> {
             bytes: self.bytes,
             groups: self.group_outcomes(),
             latencies: self.latencies(),
+            begun: None,
             disturbance: None,
             notes: scheduler.notes().into_iter().chain(self.prices.notes()).chain(self.background_note()).collect(),
             tasks: (0..self.arena.tasks.len()).map(|task| self.task_outcome(task)).collect(),

@@ -102,6 +102,19 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """When a real run's tasks were let go, in nanoseconds.
+
+    Attributes:
+        monotonic_ns: by ``CLOCK_MONOTONIC``.
+        phase_ns: how long after a timer interrupt.
+    """
+
+    monotonic_ns: int
+    phase_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run came to, simulated or real, all times in nanoseconds.
 
@@ -126,6 +139,7 @@ class Outcome:
         latencies: what the workload's stopwatches measured, by name.
         accelerator: of a guest: ``kvm``, or ``tcg`` where its instructions were translated.
         knobs: what a guest said of the knobs that were set for the run.
+        begun: when its tasks began; None for a simulation.
         disturbance: what others took of the CPU time meanwhile; None for a simulation.
         notes: what a reader has to know before relying on these numbers, one sentence each: rules
             or costs used in place of others, costs that were never measured, a disturbed machine.
@@ -149,6 +163,7 @@ class Outcome:
     latencies: Mapping[str, Latency] = field(default_factory=dict, hash=False)
     accelerator: str = ""
     knobs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    begun: Begun | None = None
     disturbance: Disturbance | None = None
     notes: tuple[str, ...] = ()
 
@@ -176,6 +191,7 @@ class Outcome:
             value["groups"] = tuple(GroupOutcome(**group) for group in value.get("groups", ()))
             value["notes"] = tuple(value.get("notes", ()))
             value["disturbance"] = disturbance.read(value.get("disturbance"))
+            value["begun"] = Begun(**value["begun"]) if value.get("begun") else None
             latencies = value.get("latencies", {})
             value["latencies"] = {name: Latency(**one) for name, one in latencies.items()}
             known = {f.name for f in fields(cls)}

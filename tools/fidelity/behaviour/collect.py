@@ -168,32 +168,57 @@ def collect(
     machines = [Machine(alone.cpus, costs.costs, background=others) for costs in (alone, recorded)]
     note(f"{place}: simulating")
     work = {name: register.workloads[name].workload for name in register.at(place)}
+    real = _runs(kept, [job for job in todo if job.block.startswith("judged")])
     return Collected(
         kernel=alone.kernel,
         clock=kept.clock,
         costs=alone,
         noise=_runs(kept, [job for job in todo if job.block.startswith("noise")]),
-        real=_runs(kept, [job for job in todo if job.block.startswith("judged")]),
+        real=real,
         simulated={
-            name: simulations(workload, scheduler, machines[0], machines[1], protocol.simulated)
+            name: simulations(
+                workload,
+                scheduler,
+                (machines[0], machines[1]),
+                protocol.simulated,
+                real.get(name, ()),
+            )
             for name, workload in work.items()
         },
     )
 
 
 def simulations(
-    workload: Workload, scheduler: Scheduler, machine: Machine, recorded: Machine, repeats: int
+    workload: Workload,
+    scheduler: Scheduler,
+    machines: tuple[Machine, Machine],
+    repeats: int,
+    real: Sequence[Observation] = (),
 ) -> list[Observation]:
-    """Simulate runs that begin at different times within a tick, each with a seed of its own."""
+    """Simulate runs that begin where in a tick's period real ones did, each with its own seed.
+
+    Args:
+        workload: what runs.
+        scheduler: whose rules.
+        machines: with the costs of a machine that is left alone, and of one that is recorded.
+        repeats: how many runs; each real one's phase is that of as many.
+        real: real runs; where a phase is not known the simulated ones divide the period evenly.
+    """
     period = 1_000_000_000 // scheduler.hz
+    evenly = [period * (2 * number + 1) // (2 * repeats) for number in range(repeats)]
+
+    def at(number: int, known: Sequence[int | None]) -> int:
+        own = known[number % len(known)] if known else None
+        return evenly[number] if own is None else own
+
     return [
         simulated(
             workload,
             scheduler,
-            machine,
-            recorded,
+            *machines,
             seed=number + 1,
-            phase_ns=period * (2 * number + 1) // (2 * repeats),
+            phase_ns=at(number, [run.phase_ns for run in real]),
+            recorded_phase_ns=at(number, [run.recorded_phase_ns for run in real]),
         )
         for number in range(repeats)
     ]

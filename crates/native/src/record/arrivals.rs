@@ -16,6 +16,8 @@ const PAGE: usize = 4096;
 /// A record of a switch on a CPU, with which it was taken: its head, the other task's pid and tid, the own ones, and the time.
 const SWITCH: u32 = 15;
 const RECORD: usize = 32;
+/// The thread of a task that has no id any more: it was preempted as it ended (`perf_event_tid`). The switch to it tells which one it is.
+const ENDED: u32 = u32::MAX;
 /// In a record's head: that the task leaves.
 const LEAVES: u16 = 1 << 13;
 /// Where the first page says how much was written.
@@ -146,7 +148,9 @@ fn arrivals(mut records: &[u8]) -> Vec<Arrival> {
         if kind == SWITCH && misc & LEAVES == 0 && size == RECORD {
             let word = |at: usize| record[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
             let time = record[24..32].try_into().map_or(0, u64::from_le_bytes);
-            found.push(Arrival { time, pid: i64::from(word(20)) });
+            if word(20) != ENDED {
+                found.push(Arrival { time, pid: i64::from(word(20)) });
+            }
         }
         records = rest;
     }
@@ -175,11 +179,13 @@ mod tests {
     #[test]
     fn arrivals_are_found_among_records() {
         let bytes = [
-            // 8, of process 7, comes after idle; it leaves for 9; something is lost; 9 comes; a record is cut short.
+            // 8, of process 7, comes after idle; it leaves for 9; something is lost; 9 comes; one that has ended comes, without an id; a
+            // record is cut short.
             record(SWITCH, 0, &[0, 0, 7, 8], 5),
             record(SWITCH, LEAVES, &[9, 9, 7, 8], 6),
             record(2, 0, &[1, 1, 1, 1], 6),
             record(SWITCH, 0, &[7, 8, 9, 9], 7),
+            record(SWITCH, 0, &[9, 9, u32::MAX, u32::MAX], 7),
             record(SWITCH, 0, &[9, 9, 7, 8], 8)[..20].to_vec(),
         ]
         .concat();

@@ -228,7 +228,9 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
             let cost = measured.map_or_else(String::new, |one| {
                 format!("# overhead: {:.0} ns an event, {:.4} of the CPUs' time\n", one.event_ns, one.share)
             });
-            output.write(&format!("# untold: {untold}\n# arrival_lag: {lag}\n{cost}# end: events={events}\n"))?;
+            output.write(&format!(
+                "# begun: {begun}\n# untold: {untold}\n# arrival_lag: {lag}\n{cost}# end: events={events}\n"
+            ))?;
             written
         }
     };
