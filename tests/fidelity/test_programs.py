@@ -37,7 +37,7 @@ EXIT = "sched_process_exit: comm="
 DD = Program(
     why="a program that copies from nowhere to nowhere",
     prepare="true",
-    run="$BATCH gzip -c /dev/shm/file > /dev/null &\n"
+    run="$BATCH gzip -c $MEMORY/file > /dev/null &\n"
     "$PROGRAM dd if=/dev/zero of=/dev/null bs=64k count=2000 2> /dev/null\nwait",
     client="dd",
     names=("dd",),
@@ -73,7 +73,11 @@ def test_a_part_s_commands_begin_with_what_sets_them(keys: dict[str, object], pr
     [
         ('policy = "SCHED_BATCH"', 'policy = "SCHED_FIFO"', "allowed: SCHED_BATCH, SCHED_IDLE"),
         ("priority = 10", "weight = 10", "'weight'; allowed: policy, priority"),
-        ('places = ["vm:6.12"]', 'places = ["vm:6.2"]', "no place 'vm:6.2'"),
+        (
+            'name = "short slices"',
+            'name = "short slices"\nplaces = ["vm:6.2"]',
+            "no place 'vm:6.2'",
+        ),
         ('name = "short slices"', 'name = "recorded"', "'recorded'"),
         ("jobs = 16", "jobs = 0", "programs.make.jobs"),
     ],

@@ -182,6 +182,42 @@ def simulated(
     )
 
 
+def simulations(
+    workload: Workload,
+    scheduler: Scheduler,
+    machines: tuple[Machine, Machine],
+    repeats: int,
+    real: Sequence[Observation] = (),
+) -> list[Observation]:
+    """Simulate runs that begin where in a tick's period real ones did, each with its own seed.
+
+    Args:
+        workload: what runs.
+        scheduler: whose rules.
+        machines: with the costs of a machine that is left alone, and of one that is recorded.
+        repeats: how many runs; each real one's phase is that of as many.
+        real: real runs; where a phase is not known the simulated ones divide the period evenly.
+    """
+    period = 1_000_000_000 // scheduler.hz
+    evenly = [period * (2 * number + 1) // (2 * repeats) for number in range(repeats)]
+
+    def at(number: int, known: Sequence[int | None]) -> int:
+        own = known[number % len(known)] if known else None
+        return evenly[number] if own is None else own
+
+    return [
+        simulated(
+            workload,
+            scheduler,
+            *machines,
+            seed=number + 1,
+            phase_ns=at(number, [run.phase_ns for run in real]),
+            recorded_phase_ns=at(number, [run.recorded_phase_ns for run in real]),
+        )
+        for number in range(repeats)
+    ]
+
+
 def simulated_recorded(
     workload: Workload,
     scheduler: Scheduler,

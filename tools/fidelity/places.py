@@ -35,6 +35,8 @@ ATTEMPTS = 4
 MEMORY = 1_536
 """MiB of a guest."""
 
+_MEMORY = "/dev/shm"  # noqa: S108
+
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
 
@@ -59,10 +61,16 @@ class Place:
         kernel: its release.
         clock: what its time goes by.
         scheduler: the rules that stand for it.
+        memory: a directory for files in memory.
+        disk: one for files on a disk.
     """
 
-    def __init__(self, name: str, guest: Guest | None) -> None:
+    def __init__(
+        self, name: str, guest: Guest | None, *, memory: str = _MEMORY, disk: str = PLACE
+    ) -> None:
         self.name = name
+        self.memory = memory
+        self.disk = disk
         self._guest = guest
         here = facts()
         self.kernel = here.kernel if guest is None else guest.kernel.release
@@ -209,7 +217,13 @@ def at(name: str) -> Iterator[Place]:
             CPUs in one thread, which before QEMU 8.1 may leave one of them out for 100 ms.
     """
     if name == "host":
-        yield Place(name, None)
+        with (
+            leftovers.directory("memory", _MEMORY) as memory,
+            leftovers.directory("disk") as disk,
+        ):
+            # Servers that run as other users read there.
+            memory.chmod(0o755)
+            yield Place(name, None, memory=str(memory), disk=str(disk))
         return
     kernel, _, cpus = name.removeprefix("vm:").partition(":cpus=")
     if not (cpus or "1").isdecimal():

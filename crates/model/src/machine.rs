@@ -205,14 +205,27 @@ pub struct Costs {
     pub operation: Time,
     /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: the runner reads clocks, to compute for just so long.
     pub compute: Time,
-    /// Making a connection to a port and ending it, billed to the client, all system calls included (as in the following three).
+    /// Making a connection to a port, billed to the client, all system calls included (as in the following ones). In files without
+    /// `tcp_client_closes`, ending it is a part of this.
     pub tcp_connect: Time,
-    /// Taking a connection and ending it, billed to the server.
+    /// Taking a connection, billed to the server. In files without `tcp_server_closes`, ending it is a part of this.
     pub tcp_accept: Time,
     /// Writing an empty message to a connection; zero for the cost of any stream socket.
     pub tcp_write: Time,
     /// Reading an empty message from a connection; zero for the cost of any stream socket.
     pub tcp_read: Time,
+    /// Of `tcp_connect`, what remains of the call after it has woken a server: on the loopback interface packets arrive within the call.
+    pub tcp_connect_tail: Time,
+    /// Of `tcp_write`, what remains of the call after it has woken the reader.
+    pub tcp_write_tail: Time,
+    /// Ending a connection before the server does, billed to the client.
+    pub tcp_client_closes: Time,
+    /// Ending a connection that the server has ended, billed to the client.
+    pub tcp_client_closes_last: Time,
+    /// Ending a connection before the client does, billed to the server.
+    pub tcp_server_closes: Time,
+    /// Ending a connection that the client has ended, billed to the server.
+    pub tcp_server_closes_last: Time,
     /// Creating a process, billed to the parent, with the pages that it has to copy because of that.
     pub fork_process: Time,
     /// Creating a thread, billed to the parent.

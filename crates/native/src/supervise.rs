@@ -145,7 +145,9 @@ fn supervise(world: &'static World, options: &RunOptions, deadline: u64) -> Resu
     match (world.shared.failure(), ran) {
         (Some(failure), Ok(_) | Err(NativeError::Task { .. })) => Err(explain(world.program, failure)),
         (_, Err(error)) => Err(error),
-        (None, Ok(opened)) => Ok(outcome::gather(world, &supervisor.sessions, begun(opened), options.seed, disturbance)),
+        (None, Ok(opened)) => {
+            Ok(outcome::gather(world, &supervisor.sessions, begun(opened), options.seed, disturbance))
+        }
     }
 }
 

@@ -234,8 +234,7 @@ mod tests {
         ];
         // The recording begins 1 us before the second, at 500 us of the other clock; 10 us later it is at 9 us, and what is woken at 12 us
         // waits for the runner.
-        let run =
-            RecordedRun { command: Some(5), end: Some(510_000), begun: Some(500_000), ..RecordedRun::default() };
+        let run = RecordedRun { command: Some(5), end: Some(510_000), begun: Some(500_000), ..RecordedRun::default() };
         let waits = wakeup_latency(&records(&lines), run).unwrap();
         assert_eq!((waits.latency.count, waits.latency.max_ns), (1, 2_000));
         let waits =

@@ -65,6 +65,10 @@ pub(crate) struct Luggage {
     pub(crate) client: u32,
     /// The server that has taken its connection and sleeps until its request comes.
     pub(crate) server: u32,
+    /// The server that has replied, and has not ended the connection.
+    pub(crate) peer: u32,
+    /// It sleeps until its reply comes.
+    pub(crate) reads: bool,
     /// Writes that it began and that no kernel thread has completed, and with how many it goes on.
     pub(crate) writes: u32,
     pub(crate) enough: u32,
@@ -130,13 +134,18 @@ impl Objects {
         self.luggage.get(server as usize).and_then(Option::as_ref).map_or(NONE, |luggage| luggage.client)
     }
 
+    /// The server that has replied to a client, and has not ended their connection.
+    pub(crate) fn peer(&self, client: u32) -> u32 {
+        self.luggage.get(client as usize).and_then(Option::as_ref).map_or(NONE, |luggage| luggage.peer)
+    }
+
     pub(crate) fn luggage(&mut self, task: u32) -> &mut Luggage {
         let index = task as usize;
         if self.luggage.len() <= index {
             self.luggage.resize(index + 1, None);
         }
         self.luggage[index]
-            .get_or_insert_with(|| Box::new(Luggage { client: NONE, server: NONE, ..Luggage::default() }))
+            .get_or_insert_with(|| Box::new(Luggage { client: NONE, server: NONE, peer: NONE, ..Luggage::default() }))
     }
 
     /// When a timer expires next: the task's own, or the one that all tasks share.

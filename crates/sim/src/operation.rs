@@ -406,6 +406,7 @@ impl<S: EventSink> Engine<'_, S> {
                 return !self.arena.tasks[child as usize].zombie;
             }
             Op::Accept { port, .. } => return self.wait_port(task, port),
+            Op::Request(_) => return self.wait_reply(task),
             _ => return self.wait_sync(task),
         }
         true

@@ -71,6 +71,12 @@ pub(crate) struct Prices {
     pub(crate) tcp_accept: u64,
     pub(crate) tcp_write: u64,
     pub(crate) tcp_read: u64,
+    /// Of connecting and writing, what is after the wake-up.
+    pub(crate) tcp_connect_tail: u64,
+    pub(crate) tcp_write_tail: u64,
+    /// Ending a connection before the other side does, and after it.
+    pub(crate) tcp_client_closes: [u64; 2],
+    pub(crate) tcp_server_closes: [u64; 2],
     start: [u64; 2],
     begin_process: u64,
     fork: [u64; 2],
@@ -122,6 +128,7 @@ impl Prices {
         let call = |beyond: Time| costs.system_call.saturating_add(beyond).as_nanos();
         // Where connections were not measured, they cost as much as those of any stream socket.
         let connection = |own: Time, socket: Time| if own == Time::ZERO { call(socket) } else { own.as_nanos() };
+        let tcp_write = connection(costs.tcp_write, costs.socket_write);
         let sleeps_within_calls = costs.system_call > Time::ZERO;
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
         let depart = if cpus > 1 { pass_to_sleep } else { Time::ZERO };
@@ -172,8 +179,12 @@ impl Prices {
             clocked: costs.compute > Time::ZERO,
             tcp_connect: costs.tcp_connect.as_nanos(),
             tcp_accept: costs.tcp_accept.as_nanos(),
-            tcp_write: connection(costs.tcp_write, costs.socket_write),
+            tcp_write,
             tcp_read: connection(costs.tcp_read, costs.socket_read),
+            tcp_connect_tail: costs.tcp_connect_tail.min(costs.tcp_connect).as_nanos(),
+            tcp_write_tail: costs.tcp_write_tail.as_nanos().min(tcp_write),
+            tcp_client_closes: [costs.tcp_client_closes, costs.tcp_client_closes_last].map(Time::as_nanos),
+            tcp_server_closes: [costs.tcp_server_closes, costs.tcp_server_closes_last].map(Time::as_nanos),
             start: [costs.start_process.as_nanos(), costs.start_thread.as_nanos()],
             begin_process: costs.begin_process.as_nanos(),
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
@@ -301,6 +312,11 @@ impl Prices {
     /// What a reader of the run has to know of the costs: those that it needed and that were not measured, each with how often.
     pub(crate) fn notes(&self) -> Vec<String> {
         self.unknown.notes()
+    }
+
+    /// Whether ending a connection is a part of its own, of connecting and accepting otherwise.
+    pub(crate) const fn closes_connections(&self) -> bool {
+        self.tcp_client_closes[0] | self.tcp_server_closes[0] != 0
     }
 
     /// Entering a write.

@@ -412,8 +412,8 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
     // and sleeps; the client connects (to 41).
     //  - Of equal priority, it goes on, writes and sleeps in its read (13, to 54); the server takes the connection (9), reads (2) and
     //    replies (12, to 77); the client reads (2).
-    //  - A server above it comes at once, takes the connection (9, to 50), finds no request and sleeps (1); the client writes and
-    //    sleeps (13, to 64), and the server reads (2) and replies (12, to 78).
+    //  - A server above it comes at once, takes the connection (9, to 50), finds no request and sleeps (1); the client writes (12, to
+    //    63), and the server reads (2) and replies (12, to 77) before the client reads (2), for which that does not sleep.
     let costs = Costs {
         tcp_connect: micros(40),
         tcp_accept: micros(9),
@@ -423,13 +423,13 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
         ..Costs::ideal()
     };
     let port = || "web".to_owned();
-    for (priority, end, sleeps) in [(1, 79, 1), (2, 80, 2)] {
+    for (priority, end, sleeps, client_sleeps) in [(1, 79, 1, 1), (2, 79, 2, 0)] {
         let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
         let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];
         let both = workload(vec![task("server", 1, fifo(priority), serve), task("client", 1, fifo(1), ask)]);
         let (outcome, _) = run(&both, "6.1", &Machine::new(1, costs.clone()));
         assert_eq!((outcome.elapsed_ns, outcome.tasks[0].voluntary, outcome.messages), (end * 1000, sleeps, 2));
-        assert_eq!(outcome.tasks[1].voluntary, 1);
+        assert_eq!(outcome.tasks[1].voluntary, client_sleeps);
     }
     // Where connections were not measured they cost what a stream socket does, and making them nothing: 1; 3, 1; 5, 3; 5.
     let costs = Costs { socket_write: micros(3), socket_read: micros(5), block: micros(1), ..Costs::ideal() };
@@ -437,6 +437,46 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
     let ask = vec![Step::Request { port: port(), bytes: 1, reply: 1 }];
     let both = workload(vec![task("server", 1, fifo(1), serve), task("client", 1, fifo(1), ask)]);
     assert_eq!(run(&both, "6.1", &Machine::new(1, costs)).0.elapsed_ns, 18_000);
+}
+
+#[test]
+fn the_other_side_of_a_connection_is_woken_within_a_call_and_who_ends_it_first_pays_for_that() {
+    // In microseconds: connecting takes 40, of which 25 follow the server's wake-up, writing 12 (7), taking a connection 9, reading 2, going to
+    // sleep 1; ending a connection takes a client 20, or 6 after the server, and a server 10, or 3 after the client. The client sleeps
+    // before it asks (1 to go to sleep), so that the server sleeps for a connection first (1).
+    //  - Of equal priority: the client connects, writes and sleeps; the server takes the connection, reads, replies and ends the
+    //    connection; the client reads and ends it, too.
+    //  - A server above the client comes as the call that wakes it is over: it takes the connection and sleeps for the request, and once
+    //    more it comes as the write is over, reads, replies and ends the connection; the client reads without sleeping.
+    //  - A client above the server comes as the reply's write is over, and ends the connection first.
+    let costs = Costs {
+        tcp_connect: micros(40),
+        tcp_connect_tail: micros(25),
+        tcp_accept: micros(9),
+        tcp_write: micros(12),
+        tcp_write_tail: micros(7),
+        tcp_read: micros(2),
+        tcp_client_closes: micros(20),
+        tcp_client_closes_last: micros(6),
+        tcp_server_closes: micros(10),
+        tcp_server_closes_last: micros(3),
+        block: micros(1),
+        ..Costs::ideal()
+    };
+    let port = || "web".to_owned();
+    let cases = [
+        (1, 1, [1 + 9 + 2 + 12 + 10, 1 + 40 + 12 + 1 + 2 + 6]),
+        (2, 1, [1 + 9 + 1 + 2 + 12 + 10, 1 + 40 + 12 + 2 + 6]),
+        (1, 2, [1 + 9 + 2 + 12 + 3, 1 + 40 + 12 + 1 + 2 + 20]),
+    ];
+    for (server, client, run_us) in cases {
+        let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
+        let ask = vec![Step::Sleep(microseconds(1)), Step::Request { port: port(), bytes: 1, reply: 1 }];
+        let both = workload(vec![task("server", 1, fifo(server), serve), task("client", 1, fifo(client), ask)]);
+        let (outcome, _) = run(&both, "6.1", &Machine::new(1, costs.clone()));
+        let ran = [0, 1].map(|task| outcome.tasks[task].run_ns / 1000);
+        assert_eq!(ran, run_us, "{server} {client}");
+    }
 }
 
 #[test]

@@ -9,13 +9,13 @@ import numpy as np
 
 from fidelity import run_store
 from fidelity.behaviour.register import Register
-from fidelity.observation import RECORDED, Observation, simulated
+from fidelity.observation import RECORDED, Observation, simulations
 from fidelity.places import Anew, Place, at, rules_at
 from fidelity.run_store import RunStore
 from fidelity.time_left import time_left
 from schedlab.boundary.errors import SchedlabError
 from schedlab.measure.calibration import Calibration
-from schedlab.model import Machine, Scheduler, Workload
+from schedlab.model import Machine, Workload
 
 Note = Callable[[str], None]
 
@@ -186,42 +186,6 @@ def collect(
             for name, workload in work.items()
         },
     )
-
-
-def simulations(
-    workload: Workload,
-    scheduler: Scheduler,
-    machines: tuple[Machine, Machine],
-    repeats: int,
-    real: Sequence[Observation] = (),
-) -> list[Observation]:
-    """Simulate runs that begin where in a tick's period real ones did, each with its own seed.
-
-    Args:
-        workload: what runs.
-        scheduler: whose rules.
-        machines: with the costs of a machine that is left alone, and of one that is recorded.
-        repeats: how many runs; each real one's phase is that of as many.
-        real: real runs; where a phase is not known the simulated ones divide the period evenly.
-    """
-    period = 1_000_000_000 // scheduler.hz
-    evenly = [period * (2 * number + 1) // (2 * repeats) for number in range(repeats)]
-
-    def at(number: int, known: Sequence[int | None]) -> int:
-        own = known[number % len(known)] if known else None
-        return evenly[number] if own is None else own
-
-    return [
-        simulated(
-            workload,
-            scheduler,
-            *machines,
-            seed=number + 1,
-            phase_ns=at(number, [run.phase_ns for run in real]),
-            recorded_phase_ns=at(number, [run.recorded_phase_ns for run in real]),
-        )
-        for number in range(repeats)
-    ]
 
 
 def _run(there: Place, kept: RunStore, missing: Sequence[Job], note: Note) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from fidelity import run_store
 from fidelity.held_out.draw import Drawn, draw
 from fidelity.held_out.plan import Plan
-from fidelity.observation import Observation, simulated
+from fidelity.observation import Observation, simulations
 from fidelity.places import Anew, Place, at, rules_at
 from fidelity.run_store import RunStore
 from fidelity.time_left import time_left
@@ -95,9 +95,15 @@ def collect(
             # What else runs was measured once, with nothing recorded.
             others = (alone.costs.background if background else None) or "none"
             machines = (
-                Machine(alone.cpus, costs.costs, background=others) for costs in (alone, recorded)
+                Machine(alone.cpus, alone.costs, background=others),
+                Machine(alone.cpus, recorded.costs, background=others),
             )
-            _simulate(plan, one, rules, *machines)
+            try:
+                one.simulated = simulations(
+                    one.drawn.workload, rules, machines, plan.simulations, one.real
+                )
+            except SchedlabError as error:
+                one.why_not = f"simulated: {error}"
             note(f"{place}: {one.drawn.workload.name} simulated")
     return Found(kept.kernel or alone.kernel, alone.cpus, found)
 
@@ -156,24 +162,3 @@ def _once(there: Place, drawn: Drawn, block: int, *, recorded: bool) -> Observat
     if recorded:
         return there.record(drawn.workload, seed=block + 1)
     return there.run(drawn.workload, seed=block + 1, delays=True)
-
-
-def _simulate(
-    plan: Plan, one: Predicted, rules: Scheduler, alone: Machine, recorded: Machine
-) -> None:
-    """Simulate a workload, each time with another seed and another phase of the tick."""
-    tick = 1_000_000_000 // rules.hz
-    for number in range(plan.simulations):
-        try:
-            run = simulated(
-                one.drawn.workload,
-                rules,
-                alone,
-                recorded,
-                seed=number + 1,
-                phase_ns=number * tick // plan.simulations,
-            )
-        except SchedlabError as error:
-            one.why_not = f"simulated: {error}"
-            return
-        one.simulated.append(run)

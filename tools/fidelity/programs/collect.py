@@ -179,17 +179,17 @@ def warm_up(there: Place, program: Program, changes: Sequence[Change]) -> None:
     for change in changes:
         prefixes = (change.prefix(part) for part in _VARIABLES)
         there.command(["sh", "-eu", "-c", "\n".join(f"{prefix} true" for prefix in prefixes)])
-    begin = _settings(Change(name="none"))
+    begin = _settings(there, Change(name="none"))
     there.command(["sh", "-eu", "-c", begin + program.prepare])
     there.command(["sh", "-eu", "-c", begin + program.run])
-    there.command(["sh", "-c", program.after])
+    there.command(["sh", "-c", begin + program.after])
 
 
-def _settings(change: Change) -> str:
-    """Return the shell's variables that the scripts begin commands with."""
-    return "".join(
-        f"{variable}={json.dumps(change.prefix(part))}\n" for part, variable in _VARIABLES.items()
-    )
+def _settings(there: Place, change: Change) -> str:
+    """Return the shell's variables: what commands begin with, and where files may be made."""
+    words = {variable: change.prefix(part) for part, variable in _VARIABLES.items()}
+    words |= {"MEMORY": there.memory, "DISK": there.disk}
+    return "".join(f"{variable}={json.dumps(word)}\n" for variable, word in words.items())
 
 
 def record_program(there: Place, program: Program, change: Change, path: Path) -> None:
@@ -198,12 +198,12 @@ def record_program(there: Place, program: Program, change: Change, path: Path) -
     Raises:
         SchedlabError: it could not be run, or events were lost again and again.
     """
-    begin = _settings(change)
+    begin = _settings(there, change)
     there.command(["sh", "-eu", "-c", begin + program.prepare])
     try:
         there.record_to(path, ["sh", "-eu", "-c", begin + program.run])
     finally:
-        there.command(["sh", "-c", program.after])
+        there.command(["sh", "-c", begin + program.after])
 
 
 def _compare(

@@ -25,13 +25,25 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     found.cost("reap", found.direct("collecting_a_process"), 0.0);
     let [switch, wakeup, reap] = ["switch", "wakeup", "reap"].map(|name| found.get(name));
     found.cost("operation", found.direct("operation"), 1.0);
-    for (name, from) in [
-        ("tcp_connect", "tcp_connect_and_close"),
-        ("tcp_accept", "tcp_accept_and_close"),
-        ("tcp_write", "tcp_write"),
-        ("tcp_read", "tcp_read"),
+    for name in [
+        "tcp_connect",
+        "tcp_accept",
+        "tcp_write",
+        "tcp_read",
+        "tcp_client_closes",
+        "tcp_client_closes_last",
+        "tcp_server_closes",
+        "tcp_server_closes_last",
     ] {
-        found.cost(name, found.direct(from), 0.0);
+        found.cost(name, found.direct(name), 0.0);
+    }
+    // A pipe's reader is woken as the write ends.
+    if let Some(end) = found.direct("wait_for_a_pipe_s_writer") {
+        for (name, from) in
+            [("tcp_connect_tail", "wait_for_a_connecting_client"), ("tcp_write_tail", "wait_for_a_connection_s_writer")]
+        {
+            found.cost(name, found.direct(from), end.median_ns);
+        }
     }
     // Each operation of the parents that make tasks costs what it costs anywhere.
     let operation = found.get("operation");
@@ -167,6 +179,12 @@ impl Found<'_> {
             tcp_accept: time("tcp_accept"),
             tcp_write: time("tcp_write"),
             tcp_read: time("tcp_read"),
+            tcp_connect_tail: time("tcp_connect_tail"),
+            tcp_write_tail: time("tcp_write_tail"),
+            tcp_client_closes: time("tcp_client_closes"),
+            tcp_client_closes_last: time("tcp_client_closes_last"),
+            tcp_server_closes: time("tcp_server_closes"),
+            tcp_server_closes_last: time("tcp_server_closes_last"),
             start_process: time("start_process"),
             start_thread: time("start_thread"),
             fork_process: time("fork_process"),
@@ -338,10 +356,18 @@ mod tests {
         // An operation of a nanosecond.
         add("operation", operation + 1.0);
         add("computation", COMPUTATION as f64 + operation + ns(costs.compute));
-        add("tcp_connect_and_close", ns(costs.tcp_connect));
-        add("tcp_accept_and_close", ns(costs.tcp_accept));
+        add("tcp_connect", ns(costs.tcp_connect));
+        add("tcp_accept", ns(costs.tcp_accept));
         add("tcp_write", ns(costs.tcp_write));
         add("tcp_read", ns(costs.tcp_read));
+        add("tcp_client_closes", ns(costs.tcp_client_closes));
+        add("tcp_client_closes_last", ns(costs.tcp_client_closes_last));
+        add("tcp_server_closes", ns(costs.tcp_server_closes));
+        add("tcp_server_closes_last", ns(costs.tcp_server_closes_last));
+        // A reader waits for what is left of the call, and for its writer to sleep.
+        add("wait_for_a_pipe_s_writer", 6_000.0);
+        add("wait_for_a_connecting_client", 6_000.0 + ns(costs.tcp_connect_tail));
+        add("wait_for_a_connection_s_writer", 6_000.0 + ns(costs.tcp_write_tail));
         // The maker of processes collects them, and threads are collected for nothing.
         add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
@@ -414,6 +440,12 @@ mod tests {
             tcp_accept: ns(9_000),
             tcp_write: ns(12_000),
             tcp_read: ns(2_000),
+            tcp_connect_tail: ns(15_000),
+            tcp_write_tail: ns(7_000),
+            tcp_client_closes: ns(11_000),
+            tcp_client_closes_last: ns(13_000),
+            tcp_server_closes: ns(10_000),
+            tcp_server_closes_last: ns(4_000),
             start_process: ns(60_000),
             start_thread: ns(5_000),
             fork_process: ns(35_000),

@@ -174,11 +174,8 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         samples.add(&format!("start_of_a_{name}"), fork_cost::starts(bench, kind)?);
     }
     samples.add("beginning_of_a_process", fork_cost::beginnings(bench)?);
-    let connections = ports::connections(bench)?;
-    samples.add("tcp_connect_and_close", connections.connects);
-    samples.add("tcp_accept_and_close", connections.accepts);
-    samples.add("tcp_write", connections.writes);
-    samples.add("tcp_read", connections.reads);
+    ports::connections(bench, samples)?;
+    ports::waits(bench, samples)?;
     samples.add("operation", fork_cost::operations(bench)?);
     samples.add("computation", fork_cost::computations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));

@@ -1,40 +1,51 @@
-//! Connections over the loopback interface, both ends of which are this process: no task waits.
+//! Connections over the loopback interface, both ends of which are this process: no task waits. What a call takes after it has woken the
+//! other side is measured with another process.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use schedlab_model::Policy;
 
 use crate::NativeError;
 use crate::error::during;
 use crate::network::{Listening, close, leave, read_all, write_all};
-use crate::system::thread_cpu;
+use crate::system::{self, thread_cpu};
 
-use super::bench::Bench;
+use super::bench::{Bench, Helper, Link};
+use super::stats::Samples;
 
 /// Connections in one batch.
 const CONNECTIONS: usize = 20;
 
-/// What a connection costs, in nanoseconds of CPU time, all system calls included. Soft interrupts meanwhile are billed to the task that
-/// causes them, as with real clients and servers.
-#[derive(Default)]
-pub(crate) struct Connections {
-    /// Making one and ending it, the client's part.
-    pub(crate) connects: Vec<f64>,
-    /// Taking one and ending it, the server's part.
-    pub(crate) accepts: Vec<f64>,
-    /// Writing a byte.
-    pub(crate) writes: Vec<f64>,
-    /// Reading a byte.
-    pub(crate) reads: Vec<f64>,
-}
+/// Wake-ups of each kind, and how long the waker sleeps before and after each, in nanoseconds.
+const WAKEUPS: usize = 40;
+const PAUSE: u64 = 1_000_000;
+
+/// What is measured of each connection, by who ends it first, in nanoseconds of CPU time, all system calls included. Soft interrupts
+/// meanwhile are billed to the task that causes them, as with real clients and servers.
+const PARTS: [&str; 8] = [
+    "tcp_connect",
+    "tcp_accept",
+    "tcp_write",
+    "tcp_read",
+    "tcp_server_closes",
+    "tcp_client_closes_last",
+    "tcp_client_closes",
+    "tcp_server_closes_last",
+];
 
 /// Connections that are made, used both ways and ended, one after the other.
-pub(crate) fn connections(bench: &Bench) -> Result<Connections, NativeError> {
+pub(crate) fn connections(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     let failed = during("connecting over the loopback interface");
     let port = Listening::open().map_err(during("opening a port"))?;
-    let mut found = Connections::default();
     let mut byte = [b'*'];
+    let mut found = [const { Vec::new() }; PARTS.len()];
     for _ in 0..bench.batches / 2 + 1 {
-        let mut sums = [0.0; 4];
-        let mut round = || {
+        let mut sums = [0.0; PARTS.len()];
+        let mut round = |server_first: bool| {
             let mut start = thread_cpu();
-            let mut lap = |sums: &mut [f64; 4], of: usize| {
+            let mut lap = |sums: &mut [f64; PARTS.len()], of: usize| {
                 sums[of] += bench.since(start);
                 start = thread_cpu();
             };
@@ -48,21 +59,113 @@ pub(crate) fn connections(bench: &Bench) -> Result<Connections, NativeError> {
             lap(&mut sums, 3);
             write_all(server, &byte)?;
             lap(&mut sums, 2);
-            close(server);
-            lap(&mut sums, 1);
+            if server_first {
+                close(server);
+                lap(&mut sums, 4);
+            }
             read_all(client, &mut byte)?;
             lap(&mut sums, 3);
             leave(client);
-            lap(&mut sums, 0);
+            lap(&mut sums, if server_first { 5 } else { 6 });
+            if !server_first {
+                close(server);
+                lap(&mut sums, 7);
+            }
             Ok(())
         };
-        (0..CONNECTIONS).try_for_each(|_| round()).map_err(&failed)?;
-        let [connects, accepts, writes, reads] = sums.map(|sum| sum / CONNECTIONS as f64);
-        found.connects.push(connects);
-        found.accepts.push(accepts);
-        found.writes.push(writes / 2.0);
-        found.reads.push(reads / 2.0);
+        (0..CONNECTIONS).try_for_each(|number| round(number % 2 == 0)).map_err(&failed)?;
+        for (part, sum) in sums.into_iter().enumerate() {
+            // Each connection is written to and read from twice, and is ended in one way.
+            let each = [1.0, 1.0, 2.0, 2.0, 0.5, 0.5, 0.5, 0.5][part] * CONNECTIONS as f64;
+            found[part].push(sum / each);
+        }
     }
     port.close();
-    Ok(found)
+    PARTS.into_iter().zip(found).for_each(|(name, times)| samples.add(name, times));
+    Ok(())
+}
+
+/// How long a task that is woken, and does not preempt, waits for its waker to sleep, by what wakes it: the more, the earlier within the
+/// call it is woken. Nothing where the kernel does not count such waits.
+pub(crate) fn waits(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
+    let pipe = bench.pipe()?;
+    let reader = bench.helper(bench.here, Policy::Batch, || {
+        loop {
+            pipe.receive();
+        }
+    })?;
+    let Ok(reader) = Woken::new(reader) else { return Ok(()) };
+    let wait = || {
+        reader.wait(|| {
+            pipe.send();
+            Ok(())
+        })
+    };
+    let waits: io::Result<Vec<f64>> = (0..WAKEUPS).map(|_| wait()).collect();
+    samples.add("wait_for_a_pipe_s_writer", of_sleepers(waits.map_err(during("reading schedstat"))?));
+
+    let port = Listening::open().map_err(during("opening a port"))?;
+    let server = bench.helper(bench.here, Policy::Batch, || {
+        while let Ok(client) = port.take() {
+            let _ = read_all(client, &mut [0]);
+            close(client);
+        }
+    })?;
+    let server = Woken::new(server).map_err(during("opening schedstat"))?;
+    let [mut connecting, mut writing] = [const { Vec::new() }; 2];
+    // Early packets of a connection are acknowledged at once, so each is written to once, as a client does.
+    let mut round = || {
+        let mut client = None;
+        connecting.push(server.wait(|| {
+            client = Some(port.connect()?);
+            Ok(())
+        })?);
+        if let Some(client) = client {
+            writing.push(server.wait(|| write_all(client, b"*"))?);
+            leave(client);
+        }
+        Ok(())
+    };
+    (0..WAKEUPS).try_for_each(|_| round()).map_err(during("connecting over the loopback interface"))?;
+    samples.add("wait_for_a_connecting_client", of_sleepers(connecting));
+    samples.add("wait_for_a_connection_s_writer", of_sleepers(writing));
+    drop(server);
+    port.close();
+    Ok(())
+}
+
+/// The waits of helpers that slept as they were to be woken: beside other work one may not have come to sleep by then, and waits for nothing.
+fn of_sleepers(mut waits: Vec<f64>) -> Vec<f64> {
+    waits.retain(|wait| *wait > 0.0);
+    waits
+}
+
+/// A helper on this CPU that sleeps, and its `schedstat`: CPU time, waiting time, and how often it ran.
+struct Woken {
+    _helper: Helper,
+    file: File,
+}
+
+impl Woken {
+    fn new(helper: Helper) -> io::Result<Self> {
+        let file = File::open(format!("/proc/{}/schedstat", helper.pid))?;
+        Ok(Self { _helper: helper, file })
+    }
+
+    /// How long it waited for the CPU so far, in nanoseconds.
+    fn waited(&self) -> io::Result<u64> {
+        let mut text = [0; 64];
+        let length = self.file.read_at(&mut text, 0)?;
+        let number = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.split(' ').nth(1)?.parse().ok());
+        number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+    }
+
+    /// How long it waits as something wakes it once, in nanoseconds.
+    fn wait(&self, wake: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
+        system::sleep(PAUSE);
+        let before = self.waited()?;
+        wake()?;
+        system::sleep(PAUSE);
+        Ok(self.waited()?.saturating_sub(before) as f64)
+    }
 }
