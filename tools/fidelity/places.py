@@ -174,6 +174,24 @@ class Place:
                 f"a command ended with {done.code}: {said[-1] if said else 'no message'}"
             )
 
+    @contextmanager
+    def prepared(self, script: str, *, timeout: float = 300.0) -> Iterator[None]:
+        """Run a shell's script, whose servers go on for the time of a block.
+
+        Raises:
+            RunError: it failed, or did not end in time.
+        """
+        if self._guest is not None:
+            self.command(["sh", "-eu", "-c", script], timeout=timeout)
+            yield
+            return
+        # All that a command of this machine has started is ended with it.
+        ready = Path(self.memory, "ready")
+        ready.unlink(missing_ok=True)
+        stays = ["sh", "-eu", "-c", f"{script}\ntouch {ready}\nexec sleep infinity"]
+        with processes.serving(stays, ready.exists, patience=timeout):
+            yield
+
     def pause(self, seconds: float) -> None:
         """Let time pass there, so that what follows begins elsewhere in the kernel's rhythm."""
         self._run(["sleep", f"{seconds:.6f}"], timeout=60 + seconds)

@@ -180,9 +180,9 @@ def warm_up(there: Place, program: Program, changes: Sequence[Change]) -> None:
         prefixes = (change.prefix(part) for part in _VARIABLES)
         there.command(["sh", "-eu", "-c", "\n".join(f"{prefix} true" for prefix in prefixes)])
     begin = _settings(there, Change(name="none"))
-    there.command(["sh", "-eu", "-c", begin + program.prepare])
-    there.command(["sh", "-eu", "-c", begin + program.run])
-    there.command(["sh", "-c", begin + program.after])
+    with there.prepared(begin + program.prepare):
+        there.command(["sh", "-eu", "-c", begin + program.run])
+        there.command(["sh", "-c", begin + program.after])
 
 
 def _settings(there: Place, change: Change) -> str:
@@ -199,11 +199,11 @@ def record_program(there: Place, program: Program, change: Change, path: Path) -
         SchedlabError: it could not be run, or events were lost again and again.
     """
     begin = _settings(there, change)
-    there.command(["sh", "-eu", "-c", begin + program.prepare])
-    try:
-        there.record_to(path, ["sh", "-eu", "-c", begin + program.run])
-    finally:
-        there.command(["sh", "-c", begin + program.after])
+    with there.prepared(begin + program.prepare):
+        try:
+            there.record_to(path, ["sh", "-eu", "-c", begin + program.run])
+        finally:
+            there.command(["sh", "-c", begin + program.after])
 
 
 def _compare(
