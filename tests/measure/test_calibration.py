@@ -186,6 +186,13 @@ def test_memory_and_disk_are_measured_and_charged(tmp_path: Path) -> None:
                 "first_completion",
                 "completion_access",
             }
+        # So does whether one ends the writeback of a first write.
+        first, again = (
+            found.measured[f"sync_{verb}_completion"].median_ns for verb in ("write", "overwrite")
+        )
+        devices |= {"first_sync_write"}
+        if first - again >= LEAST_COMPLETION_NS:
+            devices |= {"first_writeback"}
     assert set(found.costs.devices) == devices
     quartiles = {name: found.later[name] for name in cached}
     quartiles |= {name: found.measured[name] for name in direct}

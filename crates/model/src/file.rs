@@ -53,8 +53,13 @@ pub struct Devices {
     pub completion: Time,
     /// Further CPU time of that thread where a block was written for the first time.
     pub first_completion: Time,
-    /// CPU time for each access of the disk that the thread asks for.
+    /// CPU time for each access of the disk that the thread asks for, and of a task that writes synchronously for the inode's table block; zero
+    /// for that of any access there.
     pub completion_access: Time,
+    /// Further CPU time of a task that writes a block synchronously for the first time (`ext4_ext_handle_unwritten_extents`).
+    pub first_sync_write: Time,
+    /// CPU time of the kernel thread that ends the writeback of such a write (`ext4_end_io_rsv_work`); without it the disk's interrupt does.
+    pub first_writeback: Time,
 }
 
 impl Devices {
@@ -70,6 +75,8 @@ impl Devices {
         completion: Time::ZERO,
         first_completion: Time::ZERO,
         completion_access: Time::ZERO,
+        first_sync_write: Time::ZERO,
+        first_writeback: Time::ZERO,
     };
 }
 

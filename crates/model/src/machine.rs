@@ -64,26 +64,35 @@ impl Machine {
     /// [`Workload::beside`]'s.
     pub fn with_background(&self, workload: Workload) -> Result<Workload, ModelError> {
         let writes = if self.devices.completion > Time::ZERO { workload.most_writes_under_way() } else { 0 };
+        let converts = self.devices.first_writeback > Time::ZERO && workload.writes_synchronously();
         let workload = match self.background.as_deref().filter(|_| !workload.has_background()) {
             Some(background) => workload.beside(background, self.cpus)?,
             None => workload,
         };
-        if writes == 0 { Ok(workload) } else { workload.beside(&self.completing_threads(writes), self.cpus) }
+        if writes == 0 && !converts {
+            return Ok(workload);
+        }
+        workload.beside(&self.completing_threads(writes, converts), self.cpus)
     }
 
     /// Workers of each CPU (`kworker`, of a workqueue that is bound to it), as many as writes that may be under way: the kernel makes
-    /// further ones as soon as all sleep.
-    fn completing_threads(&self, writes: u32) -> Workload {
-        let workers = |cpu: u32| Task {
-            name: format!("kworker/{cpu}:dio"),
-            instances: writes,
-            attributes: Some(Attributes { affinity: vec![cpu], ..Attributes::default() }),
+    /// further ones as soon as all sleep. Beside them the one of a workqueue that is not (`ext4-rsv-conversion`, one work at a time), where
+    /// there is one.
+    fn completing_threads(&self, writes: u32, converts: bool) -> Workload {
+        let worker = |name: String, instances: u32, affinity: Vec<u32>, step: Step| Task {
+            name,
+            instances,
+            attributes: Some(Attributes { affinity, ..Attributes::default() }),
             asleep: true,
             background: true,
-            steps: vec![Step::Forever(vec![Step::CompleteWrite])],
+            steps: vec![Step::Forever(vec![step])],
             ..Task::default()
         };
-        let tasks = (0..self.cpus).map(workers).collect();
+        let bound = |cpu: u32| worker(format!("kworker/{cpu}:dio"), writes, vec![cpu], Step::CompleteWrite);
+        let mut tasks: Vec<_> = if writes > 0 { (0..self.cpus).map(bound).collect() } else { Vec::new() };
+        if converts {
+            tasks.push(worker("kworker/u:ext4".to_owned(), 1, Vec::new(), Step::EndWriteback));
+        }
         Workload { name: "completing threads".to_owned(), tasks, ..Workload::default() }
     }
 

@@ -214,6 +214,10 @@ pub enum Step {
     /// [`Machine::with_background`](crate::Machine::with_background) adds; no description of a workload has it.
     #[serde(skip)]
     CompleteWrite,
+    /// End the writeback of a block that was written synchronously for the first time, as a kernel thread does, waiting for one; of those tasks
+    /// as well.
+    #[serde(skip)]
+    EndWriteback,
     /// Connect to a port, send so many bytes, and wait for the reply.
     Request {
         /// The port's name.

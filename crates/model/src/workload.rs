@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Clamp, File, Group, ModelError, Step, Time};
+use crate::{Clamp, File, Group, ModelError, Opening, Step, Time};
 
 /// The most tasks that one run may have, so that a typing error does not use up the machine's memory.
 pub const MAX_TASKS: u64 = 1_000_000;
@@ -321,6 +321,19 @@ impl Workload {
         self.tasks.iter().map(of).fold(0, u32::saturating_add).min(MOST_WORKERS)
     }
 
+    /// Whether a task writes a file synchronously that was not filled before, as those are that tasks read.
+    pub(crate) fn writes_synchronously(&self) -> bool {
+        let any = |is: &dyn Fn(&Step) -> bool| self.tasks.iter().any(|task| any_step(&task.steps, is));
+        self.files.iter().filter(|(_, file)| file.open == Opening::Sync).any(|(name, _)| {
+            let written = |step: &Step| matches!(step, Step::WriteFile(access) if access.file == *name);
+            let read = |step: &Step| match step {
+                Step::ReadFile(access) | Step::SubmitRead { access, .. } => access.file == *name,
+                _ => false,
+            };
+            any(&written) && !any(&read)
+        })
+    }
+
     /// Adds other work of the machine, on whose `cpus` CPUs it runs: each task of `background` as a background task behind the workload's own,
     /// on those of its CPUs that the machine has; left out where it has none of them. Its duration and its mark count for nothing.
     ///
@@ -370,6 +383,14 @@ fn deepest_write(steps: &[Step]) -> u32 {
         _ => 0,
     };
     steps.iter().map(of).max().unwrap_or(0)
+}
+
+/// Whether any of some steps, or of those in their loops, is such a one.
+fn any_step(steps: &[Step], is: &dyn Fn(&Step) -> bool) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Loop { steps, .. } | Step::Forever(steps) => any_step(steps, is),
+        step => is(step),
+    })
 }
 
 /// How many tasks of a name some steps make, as far as a number of 32 bits tells.

@@ -57,7 +57,10 @@ pub(crate) fn asleep_fault(task: &Task) -> Option<String> {
     while let Some(Step::Loop { steps, .. } | Step::Forever(steps)) = first {
         first = steps.first();
     }
-    let waits = matches!(first, Some(Step::Sleep(_) | Step::Timer { .. } | Step::Acquire(_) | Step::CompleteWrite));
+    let waits = matches!(
+        first,
+        Some(Step::Sleep(_) | Step::Timer { .. } | Step::Acquire(_) | Step::CompleteWrite | Step::EndWriteback)
+    );
     (!waits).then(|| "it is asleep at the start; its first step has to be a sleep, a timer or a semaphore".to_owned())
 }
 

@@ -196,6 +196,7 @@ impl Objects {
             Step::SubmitRead { access, depth } => self.file(workload, access, FileVerb::SubmitRead(*depth))?,
             Step::AwaitFiles => Op::AwaitFiles,
             Step::CompleteWrite => Op::CompleteWrite,
+            Step::EndWriteback => Op::EndWriteback,
             Step::Request { port, bytes, reply } => {
                 for bytes in [*bytes, *reply] {
                     message_fault(bytes).map_or(Ok(()), Err)?;

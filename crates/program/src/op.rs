@@ -94,6 +94,8 @@ pub enum Op {
     AwaitFiles,
     /// Complete a write that the disk has done, as a kernel thread, waiting for one.
     CompleteWrite,
+    /// End the writeback of a block's first synchronous write, as a kernel thread, waiting for one.
+    EndWriteback,
     /// Send a request and wait for its reply: an index into [`Program::requests`](crate::Program::requests).
     Request(u32),
     /// Take a request.

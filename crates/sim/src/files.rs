@@ -98,12 +98,16 @@ impl<S: EventSink> Engine<'_, S> {
         first..first + u64::from(op.bytes).div_ceil(PAGE)
     }
 
-    /// Whether the write is the first one of a block past the page cache: of a file that is read none is, as it was filled before.
+    /// Whether the write is the first one of a block, past the page cache or synchronously, where that makes a difference: of a file that is
+    /// read none is, as it was filled before.
     pub(crate) fn is_first_write(&mut self, task: u32, op: FileOp) -> bool {
         let reads =
             |other: &FileOp| other.file == op.file && matches!(other.verb, FileVerb::Read | FileVerb::SubmitRead(_));
-        if self.prices.first_write | self.prices.first_completion == 0 || self.program.file_accesses().iter().any(reads)
-        {
+        let differs = match op.verb {
+            FileVerb::Write => self.prices.first_sync_write | self.prices.first_writeback,
+            _ => self.prices.first_write | self.prices.first_completion,
+        };
+        if differs == 0 || self.program.file_accesses().iter().any(reads) {
             return false;
         }
         let mut pages = self.pages(task, op);

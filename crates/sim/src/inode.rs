@@ -8,6 +8,9 @@
 //! check after that whether the table block is to be written (`ext4_fsync_nojournal`), and wait for it, one after the other
 //! (`lock_buffer`).
 //!
+//! A block's first write costs its task more, as it makes room for the block in the extent tree, and the writeback of its page may end later than
+//! the disk's access, `writeback.rs`.
+//!
 //! The waits are the kernel's, in the order of its queues: tasks leave a page's queue in the order in which they came, and that of `I_SYNC`
 //! in the reverse order.
 
@@ -67,7 +70,7 @@ pub(crate) struct Inode {
     table_waiters: WaitQueue,
     /// Workers that wrote it and found it being written again when they came to look (`__wait_on_buffer`).
     table_watchers: WaitQueue,
-    /// Pages that were written past the page cache, as bits of words.
+    /// Pages that were written to the disk, as bits of words.
     initialised: Vec<u64>,
 }
 
@@ -88,7 +91,7 @@ impl Inode {
         }
     }
 
-    /// Pages are written past the page cache.
+    /// Pages are written to the disk.
     pub(crate) fn initialise(&mut self, pages: std::ops::Range<u64>) {
         for page in pages {
             let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
@@ -99,7 +102,7 @@ impl Inode {
         }
     }
 
-    /// Whether a page was written past the page cache before.
+    /// Whether a page was written to the disk before.
     pub(crate) fn is_initialised(&self, page: u64) -> bool {
         self.initialised.get((page / 64) as usize).is_some_and(|word| word & 1 << (page % 64) != 0)
     }
@@ -137,10 +140,12 @@ impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that a synchronous write takes up to where it sleeps, or has to look again.
     pub(crate) fn plan_synchronous(&mut self, task: u32, op: FileOp) -> u64 {
         let page = self.arena.objects.luggage(task).page;
+        let sends = self.arena.tasks[task as usize].moved < SENT;
+        let first = if sends && self.is_first_write(task, op) { self.prices.first_sync_write } else { 0 };
         let prices = &self.prices;
         let inode = &self.arena.objects.inodes[op.file as usize];
         let record = &mut self.arena.tasks[task as usize];
-        let send = |sent: bool| if sent { prices.block } else { prices.disk_access };
+        let send = |sent: bool| if sent { prices.block } else { prices.disk_access.saturating_add(first) };
         record.planned = 0;
         match record.moved {
             0 => {
@@ -153,7 +158,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             SENT if inode.is_sent(page) => prices.block,
             COPIED | SENT => 0,
-            _ => self.plan_inode(task, op.file, prices.disk_access),
+            _ => self.plan_inode(task, op.file, prices.table_access),
         }
     }
 
@@ -284,8 +289,39 @@ impl<S: EventSink> Engine<'_, S> {
         } else if record.planned == 1 {
             (page.dirty, page.sender) = (false, task);
             record.moved = SENT;
+            if self.is_first_write(task, op) {
+                let pages = self.pages(task, op);
+                let inode = &mut self.arena.objects.inodes[op.file as usize];
+                inode.initialise(pages);
+                inode.change_extents();
+                if self.arena.objects.writebacks.have_worker() {
+                    return self.begin_writeback(task, cpu, op, number);
+                }
+            }
             self.ask_disk(task, cpu, op.bytes);
         }
+    }
+
+    /// The task sleeps until the writeback of a page ends.
+    pub(crate) fn await_page(&mut self, task: u32, cpu: u32, file: u32, number: u64) {
+        let inode = &mut self.arena.objects.inodes[file as usize];
+        if let Ok(place) = inode.find(number) {
+            inode.pages[place].waiters.push_back(task, &mut self.arena.links);
+            self.switch(cpu, TaskState::Uninterruptible);
+        }
+    }
+
+    /// The writeback of a page ends: the tasks that wait for that, in their order.
+    pub(crate) fn unsend(&mut self, file: u32, number: u64) -> WaitQueue {
+        let inode = &mut self.arena.objects.inodes[file as usize];
+        let Ok(place) = inode.find(number) else { return WaitQueue::EMPTY };
+        let page = &mut inode.pages[place];
+        page.sender = NONE;
+        let waiters = std::mem::replace(&mut page.waiters, WaitQueue::EMPTY);
+        if !page.dirty {
+            inode.pages.remove(place);
+        }
+        waiters
     }
 
     /// Writes the block of the inode table where that is still to be done, once no other task does.
@@ -336,7 +372,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// A sleeper's timer has expired, which wakes the task; if the timer is the disk's, which has done the task's access, the same
     /// interrupt wakes all tasks that wait for that. Returns the cost of it all.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
-        if let Some(cost) = self.write_is_done(task, cpu) {
+        if let Some(cost) = self.write_is_done(task, cpu).or_else(|| self.page_is_written(task, cpu)) {
             return cost;
         }
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
@@ -361,14 +397,7 @@ impl<S: EventSink> Engine<'_, S> {
             return cost + self.unlock_table(file, cpu);
         }
         let number = self.arena.objects.luggage(task).page;
-        let inode = &mut self.arena.objects.inodes[file];
-        let Ok(place) = inode.find(number) else { return cost };
-        let page = &mut inode.pages[place];
-        page.sender = NONE;
-        let mut waiters = std::mem::replace(&mut page.waiters, WaitQueue::EMPTY);
-        if !page.dirty {
-            inode.pages.remove(place);
-        }
+        let mut waiters = self.unsend(op.file, number);
         while let Some(waiter) = waiters.pop(&self.arena.links) {
             cost += self.wake_too(waiter, cpu);
         }

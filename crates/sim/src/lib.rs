@@ -78,6 +78,7 @@ mod task;
 mod ticks;
 mod timers;
 mod wait;
+mod writeback;
 
 use std::sync::atomic::AtomicBool;
 

@@ -8,6 +8,7 @@ use schedlab_program::{Places, Program};
 use crate::completions::{Pool, Write};
 use crate::inode::Inode;
 use crate::wait::{NONE, WaitQueue};
+use crate::writeback::Writebacks;
 
 /// `pthread_mutex_t`.
 #[derive(Debug, Clone)]
@@ -92,6 +93,8 @@ pub(crate) struct Objects {
     pub(crate) inodes: Vec<Inode>,
     /// The kernel threads of each CPU that complete writes; none where the disk completes them by itself.
     pub(crate) pools: Vec<Pool>,
+    /// First writes of blocks whose writeback a kernel thread ends.
+    pub(crate) writebacks: Writebacks,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -124,6 +127,7 @@ impl Objects {
             watches: vec![Histogram::default(); program.watches().len()],
             inodes: vec![Inode::new(); program.files().len()],
             pools: Vec::new(),
+            writebacks: Writebacks::default(),
             disk_free: 0,
             luggage: Vec::new(),
         };

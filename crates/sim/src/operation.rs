@@ -108,7 +108,7 @@ impl<S: EventSink> Engine<'_, S> {
                 plan_read(record, &arena.channels[channel as usize], bytes, prices);
                 record.remaining = 0;
             }
-            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite => self.plan(task),
+            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::EndWriteback => self.plan(task),
             _ => {
                 self.plan(task);
                 self.arena.tasks[task as usize].remaining = 0;
@@ -178,6 +178,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::File(access) => (Stage::Act, self.plan_file(task, access)),
             Op::CompleteWrite => (Stage::Act, self.plan_completion(task)),
+            Op::EndWriteback => (Stage::Act, self.plan_writeback(task)),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.plan_port(task),
             Op::Set(change) => (Stage::Act, if self.would_change(task, change) { prices.system_call } else { 0 }),
             Op::Lock(_)
@@ -248,6 +249,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::File(access) => self.access_file(task, cpu, access),
             Op::AwaitFiles => self.await_files(task, cpu),
             Op::CompleteWrite => self.complete_write(task, cpu),
+            Op::EndWriteback => self.end_writeback(task, cpu),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.port(task, cpu),
             Op::Set(change) => self.set(task, cpu, change),
             Op::Start(watch) => {

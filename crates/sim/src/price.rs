@@ -97,6 +97,11 @@ pub(crate) struct Prices {
     pub(crate) completion: u64,
     pub(crate) first_completion: u64,
     pub(crate) completion_access: u64,
+    /// The further CPU time of a block's first synchronous write, and that of the kernel thread that ends its writeback.
+    pub(crate) first_sync_write: u64,
+    pub(crate) first_writeback: u64,
+    /// The CPU time that writing the inode's table block costs the task that does: a thread's, where that was measured, as that of any access.
+    pub(crate) table_access: u64,
 }
 
 impl Prices {
@@ -116,6 +121,8 @@ impl Prices {
             ("devices.completion", devices.completion),
             ("devices.first_completion", devices.first_completion),
             ("devices.completion_access", devices.completion_access),
+            ("devices.first_sync_write", devices.first_sync_write),
+            ("devices.first_writeback", devices.first_writeback),
         ];
         if let Some((name, cost)) = of_devices.into_iter().find(|(_, cost)| *cost > DEAREST) {
             return Err(ModelError::Machine(format!("{name} = {cost} is out of range; allowed: 0ns to {DEAREST}")));
@@ -202,6 +209,14 @@ impl Prices {
             completion: devices.completion.as_nanos(),
             first_completion: devices.first_completion.as_nanos(),
             completion_access: devices.completion_access.as_nanos(),
+            first_sync_write: devices.first_sync_write.as_nanos(),
+            first_writeback: devices.first_writeback.as_nanos(),
+            table_access: if devices.completion_access == Time::ZERO {
+                devices.disk_access
+            } else {
+                devices.completion_access
+            }
+            .as_nanos(),
         })
     }
 

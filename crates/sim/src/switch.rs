@@ -62,6 +62,10 @@ impl<S: EventSink> Engine<'_, S> {
                 self.set_timer(task.0, time.as_nanos());
             }
             Op::CompleteWrite => self.begin_idle(task.0, home.0),
+            Op::EndWriteback => {
+                (record.stage, record.slept) = (Stage::Retry, true);
+                self.arena.objects.writebacks.begin(task.0);
+            }
             Op::Timer { timer, period } => {
                 let due = self.put_off(task.0, timer, period.as_nanos());
                 self.set_timer(task.0, due.saturating_sub(self.now));

@@ -203,6 +203,88 @@ fn without_their_cost_no_kernel_thread_is_there_and_the_disk_completes_writes_by
     assert_eq!(by_itself, run(&alone, "6.12", &machine()).0);
 }
 
+/// A machine on which a block's first synchronous write takes its task 10 us more, and a kernel thread 30 to end its writeback.
+fn machine_with_first_writes() -> Machine {
+    let machine = machine();
+    let devices = Devices { first_sync_write: micros(10), first_writeback: micros(30), ..machine.devices };
+    Machine { devices, ..machine }
+}
+
+#[test]
+fn a_kernel_thread_ends_the_writeback_of_a_block_s_first_write() {
+    // In microseconds. Task 0 copies and asks for the page (1 + 40 + 10) until 51; it is on the disk at 151. Task 1, the worker, makes the block a
+    // written one (30) until 181 and wakes task 0, which asks for the table block (40) until 221; it is there at 321. The worker idles. The
+    // second write is an overwrite (1 + 40): it is asked for until 362, and the disk's interrupt wakes task 0 at 462; the tick is the same.
+    let write = Step::Loop { count: 2, steps: vec![Step::WriteFile(FileAccess { bytes: 4096, ..access() })] };
+    let mut all = with_a_file(vec![(1, vec![write])], Opening::Sync);
+    all.files = [("f".to_owned(), File { size: 4096, open: Opening::Sync })].into();
+    let all = machine_with_first_writes().with_background(all).unwrap();
+    let expected =
+        [(0, 0), (51, -1), (151, 1), (181, 0), (221, 1), (221, -1), (321, 0), (362, -1), (462, 0), (462, -1)];
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&all, release, &machine_with_first_writes());
+        assert_eq!(switches(&events)[..expected.len() - 1], expected[..expected.len() - 1], "{release}");
+        let [writer, worker] = &outcome.tasks[..] else { panic!("{:?}", outcome.tasks) };
+        assert_eq!((writer.run_ns, writer.voluntary), (132_000, 3), "{release}");
+        assert_eq!((worker.name.as_str(), worker.background, worker.run_ns), ("kworker/u:ext4", true, 30_000));
+    }
+}
+
+#[test]
+fn who_waits_for_a_page_that_is_written_for_the_first_time_waits_for_the_kernel_thread_too() {
+    // Task 0 asks for the page until 51, and task 1 copies, finds it on its way, and sleeps (1 + 5) until 57. The disk has it at 151, and the
+    // worker, task 2, ends the writeback (30) at 181: only then both are woken. Task 0 asks for the table block (40) until 221, which is there at
+    // 321, task 1 for the page, which it overwrites (40), until 261, which is there at 361.
+    let all = machine_with_first_writes().with_background(writers(2, Opening::Sync)).unwrap();
+    let expected =
+        [(0, 0), (51, 1), (57, -1), (151, 2), (181, 0), (221, 1), (261, 2), (261, -1), (321, 0), (321, -1), (361, 1)];
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&all, release, &machine_with_first_writes());
+        assert_eq!(switches(&events)[..expected.len()], expected, "{release}");
+        assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].run_ns / 1000), [91, 46, 30], "{release}");
+    }
+}
+
+#[test]
+fn without_a_thread_the_disk_s_interrupt_ends_a_first_write_too() {
+    // The write takes 10 us more than the overwrite that it is without that cost: 1 + 40 + 10, 100, the table block's 40, and 100.
+    let devices = Devices { first_writeback: Time::ZERO, ..machine_with_first_writes().devices };
+    let (first, ordinary) = (Machine { devices, ..machine() }, machine());
+    let alone = writers(1, Opening::Sync);
+    assert_eq!(first.with_background(alone.clone()).unwrap(), alone);
+    assert_eq!(run(&alone, "6.12", &first).0.turnaround_ns, 291_000);
+    assert_eq!(run(&alone, "6.12", &ordinary).0.turnaround_ns, 281_000);
+    // Where it was measured what an access for metadata costs, the table block costs that: 13 instead of 40.
+    let devices = Devices { completion_access: micros(13), ..machine().devices };
+    assert_eq!(run(&alone, "6.12", &Machine { devices, ..machine() }).0.turnaround_ns, 254_000);
+}
+
+#[test]
+fn a_file_that_is_read_was_filled_so_that_its_writes_are_overwrites() {
+    let steps = vec![Step::ReadFile(access()), Step::WriteFile(access())];
+    let all = with_a_file(vec![(3, steps)], Opening::Sync);
+    assert_eq!(machine_with_first_writes().with_background(all.clone()).unwrap(), all);
+    for release in ["5.10", "7.2"] {
+        let runs = [machine_with_first_writes(), machine()].map(|machine| run(&all, release, &machine));
+        assert_eq!(runs[0], runs[1], "{release}");
+    }
+}
+
+#[test]
+fn every_first_write_ends_on_several_cpus() {
+    // Each of four tasks writes all 64 blocks, of which each is first once.
+    let costs = Costs { switch: micros(4), wakeup: micros(3), schedule: micros(1), ..machine().costs };
+    for (cpus, release) in [(1, "5.10"), (2, "6.1"), (4, "6.12"), (3, "7.2")] {
+        let machine = Machine { cpus, costs: costs.clone(), ..machine_with_first_writes() };
+        let write = Step::Loop { count: 64, steps: vec![Step::WriteFile(access())] };
+        let mut all = workload(vec![task("writer", 4, Attributes::default(), vec![write])]);
+        all.files = [("f".to_owned(), File { size: 64 * 4096, open: Opening::Sync })].into();
+        let (outcome, _) = run(&machine.with_background(all).unwrap(), release, &machine);
+        let worker = outcome.tasks.last().unwrap();
+        assert!(worker.background && worker.run_ns >= 64 * 30_000, "{cpus} {release} {worker:?}");
+    }
+}
+
 #[test]
 fn there_are_as_many_workers_as_writes_that_may_be_under_way() {
     // On each CPU: two tasks that begin one write at a time, and one that each of them makes, which has three under way: 2 x 1 + 2 x 3.

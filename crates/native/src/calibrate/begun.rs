@@ -1,4 +1,5 @@
-//! Writes past the page cache that a task begins and waits for: its own CPU time, and that of the kernel threads that complete them.
+//! Writes in which threads of the kernel's workqueues may take part: those past the page cache that a task begins and waits for, and synchronous
+//! ones. Of each its own CPU time, and that of the threads.
 
 use std::fs::{self, File};
 use std::io;
@@ -36,12 +37,12 @@ pub(crate) fn begun_writes(bench: &Bench, directory: &Path, samples: &mut Sample
         let workers = Workers::find();
         let [mut times, mut cpu, mut completion] = [const { Vec::new() }; 3];
         for _ in 0..WRITES {
-            let before = workers.cpu();
+            let (before, _) = workers.cpu();
             let (start, worked) = (monotonic(), thread_cpu());
             write()?;
             cpu.push(bench.since(worked));
             times.push((monotonic() - start) as f64);
-            completion.push(workers.cpu().saturating_sub(before) as f64);
+            completion.push(workers.cpu().0.saturating_sub(before) as f64);
         }
         samples.add(name, times);
         samples.add(&format!("{name}_cpu"), cpu);
@@ -50,12 +51,51 @@ pub(crate) fn begun_writes(bench: &Bench, directory: &Path, samples: &mut Sample
     Ok(())
 }
 
+/// Measures synchronous writes of 4 KiB to a file like those of a run: of all its blocks for the first time, one after the other, and once more. Each
+/// takes a time on the clock, CPU time of its task (`…_cpu`), CPU time of the kernel's workers (`…_completion`), and how often these ran (`…_runs`).
+pub(crate) fn synchronous_writes(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<(), NativeError> {
+    let program = synchronous_writer();
+    let files = storage::make(&program, directory)?;
+    let mut storage = Storage::new(SMALL as u32, 1);
+    let op = program.file_accesses()[0];
+    let mut write = || storage.access(&files, op).map_err(during("writing synchronously"));
+    for name in ["sync_write", "sync_overwrite"] {
+        (0..WARM_UP).try_for_each(|_| write())?;
+        let workers = Workers::find();
+        let [mut times, mut cpu, mut completion, mut runs] = [const { Vec::new() }; 4];
+        for _ in 0..WRITES {
+            let (before, ran) = workers.cpu();
+            let (start, worked) = (monotonic(), thread_cpu());
+            write()?;
+            cpu.push(bench.since(worked));
+            times.push((monotonic() - start) as f64);
+            let (after, runs_after) = workers.cpu();
+            completion.push(after.saturating_sub(before) as f64);
+            runs.push(runs_after.saturating_sub(ran) as f64);
+        }
+        for (end, values) in [("", times), ("_cpu", cpu), ("_completion", completion), ("_runs", runs)] {
+            samples.add(&format!("{name}{end}"), values);
+        }
+    }
+    Ok(())
+}
+
+/// A task that writes all blocks of a file synchronously, one after the other.
+fn synchronous_writer() -> Program {
+    let access = FileAccess { file: "file".to_owned(), bytes: SMALL as u32, offset: Offset::Next };
+    writer_of(((WARM_UP + WRITES) * SMALL) as u64, Opening::Sync, Step::WriteFile(access))
+}
+
 /// A task that begins writes anywhere in a file of that size, and waits for each.
 fn writer(size: u64) -> Program {
     let access = FileAccess { file: "file".to_owned(), bytes: SMALL as u32, offset: Offset::Random };
-    let steps = vec![Step::SubmitWrite { access, depth: 1 }];
-    let task = Task { name: "writer".to_owned(), instances: 1, steps, ..Task::default() };
-    let files = [("file".to_owned(), WorkloadFile { size, open: Opening::Direct })].into();
+    writer_of(size, Opening::Direct, Step::SubmitWrite { access, depth: 1 })
+}
+
+/// A task that does a step with a file of that size.
+fn writer_of(size: u64, open: Opening, step: Step) -> Program {
+    let task = Task { name: "writer".to_owned(), instances: 1, steps: vec![step], ..Task::default() };
+    let files = [("file".to_owned(), WorkloadFile { size, open })].into();
     let workload = Workload { name: "writer".to_owned(), tasks: vec![task], files, ..Workload::default() };
     #[expect(clippy::expect_used, reason = "nothing of it comes from without")]
     Program::compile(&workload).expect("a task that writes a file that there is")
@@ -75,14 +115,16 @@ impl Workers {
         Self(fs::read_dir("/proc").into_iter().flatten().filter_map(schedstat).collect())
     }
 
-    /// The CPU time that they took so far, in nanoseconds: the first number of each one's `schedstat`.
-    fn cpu(&self) -> u64 {
+    /// The CPU time that they took so far, in nanoseconds, and how often they ran: the first and the third number of each one's `schedstat`.
+    fn cpu(&self) -> (u64, u64) {
         let of = |file: &File| {
             let mut text = [0; 64];
             let length = file.read_at(&mut text, 0).ok()?;
-            std::str::from_utf8(&text[..length]).ok()?.split(' ').next()?.parse::<u64>().ok()
+            let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_whitespace();
+            let mut next = |skipped| numbers.nth(skipped)?.parse::<u64>().ok();
+            Some((next(0)?, next(1)?))
         };
-        self.0.iter().filter_map(of).sum()
+        self.0.iter().filter_map(of).fold((0, 0), |(cpu, runs), (more, further)| (cpu + more, runs + further))
     }
 }
 
@@ -96,6 +138,19 @@ mod tests {
         let [op] = program.file_accesses() else { panic!("{:?}", program.file_accesses()) };
         assert_eq!((op.bytes, op.verb), (4096, schedlab_program::FileVerb::SubmitWrite(1)));
         assert_eq!(program.files()[0].1.size, 4 << 20);
+    }
+
+    #[test]
+    fn a_synchronous_writer_writes_every_page_once_before_any_again() {
+        let program = synchronous_writer();
+        let [op] = program.file_accesses() else { panic!("{:?}", program.file_accesses()) };
+        assert_eq!((op.bytes, op.verb), (4096, schedlab_program::FileVerb::Write));
+        let (_, file) = &program.files()[0];
+        assert_eq!((file.size, file.open), ((16 + 128) * 4096, Opening::Sync));
+        let mut places = schedlab_program::Places::new(1);
+        let written: std::collections::BTreeSet<u64> = (0..144).map(|_| places.next(*op, file.size)).collect();
+        assert_eq!(written.len(), 144);
+        assert_eq!(places.next(*op, file.size), 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::begun::begun_writes;
+use super::begun::{begun_writes, synchronous_writes};
 use super::bench::{Bench, timed};
 use super::stats::Samples;
 use crate::NativeError;
@@ -28,8 +28,9 @@ const LONG_ENOUGH: u64 = 400_000_000;
 const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
 /// Measures a file without a name in `directory`: accesses of 4 KiB that the page cache serves, in CPU time, and accesses of 4 KiB
-/// and 1 MiB that go to the disk, in time on the clock and, as `…_cpu`, in CPU time. A write is followed by `fdatasync`; what is read has been dropped from the
-/// page cache, and nothing is read ahead. What the page cache serves goes to `later`. Returns what could not be measured, and why.
+/// and 1 MiB that go to the disk, in time on the clock and, as `…_cpu`, in CPU time. Writes are synchronous (`O_DSYNC`), small ones to a file that was
+/// written page by page, as a page cache may keep what is written at once in one large folio; what is read has been dropped from the page cache, and
+/// nothing is read ahead. What the page cache serves goes to `later`. Returns what could not be measured, and why.
 pub(crate) fn disk(
     bench: &Bench,
     directory: &Path,
@@ -38,10 +39,14 @@ pub(crate) fn disk(
 ) -> Result<Vec<String>, NativeError> {
     let mut notes = measure(bench, directory, samples, later)
         .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })?;
-    if notes.is_empty()
-        && let Err(error) = begun_writes(bench, directory, samples)
-    {
-        notes.push(format!("writes that tasks begin were not measured: {error}"));
+    if !notes.is_empty() {
+        return Ok(notes);
+    }
+    for (what, measured) in [
+        ("writes that tasks begin", begun_writes(bench, directory, samples)),
+        ("first synchronous writes", synchronous_writes(bench, directory, samples)),
+    ] {
+        notes.extend(measured.err().map(|error| format!("{what} were not measured: {error}")));
     }
     Ok(notes)
 }
@@ -58,8 +63,12 @@ fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut S
     if in_memory(&file)? {
         return Ok(vec![format!("{}: its file system is in memory, so no disk was measured", directory.display())]);
     }
+    let pages = paged(directory, &data[..SMALL])?;
     for (name, size) in [("4_kib", SMALL), ("1_mib", LARGE)] {
-        let write = |at| file.write_all_at(&data[..size], at).and_then(|()| file.sync_data());
+        let write = |at| match size {
+            SMALL => pages.write_all_at(&data[..size], at / LARGE as u64 * SMALL as u64),
+            _ => file.write_all_at(&data[..size], at).and_then(|()| file.sync_data()),
+        };
         let mut add = |verb: &str, (times, cpu): (Vec<f64>, Vec<f64>)| {
             samples.add(&format!("disk_{verb}_of_{name}"), times);
             samples.add(&format!("disk_{verb}_of_{name}_cpu"), cpu);
@@ -69,6 +78,19 @@ fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut S
         add("read", uncached(bench, || drop_cache(&file), read)?);
     }
     Ok(Vec::new())
+}
+
+/// A file without a name for synchronous writes, made as a run's are, and each of its pages written once.
+fn paged(directory: &Path, page: &[u8]) -> io::Result<File> {
+    let flags = libc::O_TMPFILE | libc::O_DSYNC;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).mode(0o600).open(directory)?;
+    // SAFETY: plain integers; the descriptor is the file's.
+    let failed = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, (PARTS * page.len()) as libc::off_t) };
+    if failed != 0 {
+        return Err(io::Error::from_raw_os_error(failed));
+    }
+    (0..PARTS).try_for_each(|part| file.write_all_at(page, (part * page.len()) as u64))?;
+    Ok(file)
 }
 
 /// Times of an access that the page cache serves.

@@ -92,8 +92,9 @@ fn event(step: &Step) -> (&'static str, Value) {
         Step::SubmitWrite { access, depth } => ("submit_write", submit(access, *depth)),
         Step::SubmitRead { access, depth } => ("submit_read", submit(access, *depth)),
         Step::AwaitFiles => ("await_files", text("")),
-        // No description that is written has it.
+        // No description that is written has them.
         Step::CompleteWrite => ("complete_write", text("")),
+        Step::EndWriteback => ("end_writeback", text("")),
         Step::Request { port, bytes, reply } => {
             let (bytes, reply) = (count(u64::from(*bytes)), count(u64::from(*reply)));
             ("request", fields([("port", text(port)), ("bytes", bytes), ("reply", reply)]))
