@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from fidelity.observation import Observation
+from fidelity.observation import Observation, simulations
+from schedlab.model import Costs, Machine, Scheduler, Workload
 
 
 def _line(who: str, microsecond: int, event: str) -> str:
@@ -32,3 +33,17 @@ def test_a_hundredth_of_all_waits_may_be_untold(
     waits = [_wait(10 * number, told=number >= untold) for number in range(100)]
     path.write_text("".join(waits), encoding="utf-8")
     assert Observation.of_trace(path).values.get("p99") == percentile
+
+
+def test_simulated_runs_begin_where_in_a_tick_s_period_real_ones_did() -> None:
+    """A tick every 4 ms, of 100 us: in 3 ms of computing there is one from 2 ms after a tick on,
+    and none from 0.5 ms on. A run whose phase is not known begins in the middle of a part."""
+    task = {"name": "one", "instances": 1, "kind": "process", "steps": [{"run": {"fixed": "3ms"}}]}
+    work = Workload.from_dict({"name": "one", "tasks": [task]})
+    machine = Machine(1, Costs("measured", {"tick": 100_000}))
+    real = [Observation({}, {}, phase) for phase in (2_000_000, 500_000)]
+    found = simulations(work, Scheduler("6.1", hz=250), (machine, machine), 4, real)
+    assert [run.values["turnaround"] for run in found] == [3.1e6, 3.0e6, 3.1e6, 3.0e6]
+    # Quarters' middles: 0.5, 1.5, 2.5 and 3.5 ms.
+    found = simulations(work, Scheduler("6.1", hz=250), (machine, machine), 4)
+    assert [run.values["turnaround"] for run in found] == [3.0e6, 3.1e6, 3.1e6, 3.1e6]

@@ -78,6 +78,11 @@ class Place:
         self.cpus = here.cpus if guest is None else guest.cpus
         self.scheduler = rules_at(name, self.kernel, here.hz if guest is None else 250)
 
+    @property
+    def up(self) -> bool:
+        """Whether commands can be run there: a guest may have been ended."""
+        return self._guest is None or self._guest.up
+
     def calibrate(self, *, recorded: str | None) -> Calibration:
         """Measure what operations cost there, left alone or while a level of events is recorded."""
         disk = gettempdir() if self._guest is None else PLACE

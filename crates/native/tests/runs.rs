@@ -49,6 +49,27 @@ fn hackbench_passes_every_message() {
     }
 }
 
+/// Ticks are a period apart, so what two runs say of when a tick was agrees but for whole periods. Of three pairs one at least was not
+/// interrupted while it looked at the clock.
+#[test]
+fn runs_say_how_long_after_a_tick_they_began() {
+    let of = || outcome("pi:tasks=1,samples=1000", &[]).begun.expect("a real run begins");
+    let agree = || {
+        let runs = [of(), of()];
+        // SAFETY: `step` is a timespec to write to.
+        let period = unsafe {
+            let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step);
+            step.tv_nsec as u64
+        };
+        assert!(runs.iter().all(|begun| begun.phase_ns < period), "{runs:?}");
+        let [one, other] = runs.map(|begun| begun.monotonic_ns - begun.phase_ns);
+        let apart = other.abs_diff(one) % period;
+        apart.min(period - apart) < period / 8
+    };
+    assert!((0..3).any(|_| agree()));
+}
+
 #[test]
 fn messages_larger_than_the_channel_arrive_whole() {
     // 1 MiB through a pipe of 64 KiB, and through a socket, each message in many parts.

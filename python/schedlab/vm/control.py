@@ -55,7 +55,8 @@ class Control:
         """Write to the guest; that it is gone shows when its answer is awaited."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(text.encode("ascii"))
+            if not self._process.stdin.closed:
+                self._process.stdin.write(text.encode("ascii"))
 
     def line(self, deadline: float) -> str | None:
         """Return the guest's next line; None at the deadline or once QEMU has ended."""

@@ -1,6 +1,7 @@
 """Held-out workloads run at a place, in blocks, and simulated; real runs are kept."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,25 +138,27 @@ def _run(plan: Plan, place: str, found: Sequence[Predicted], kept: RunStore, not
         for one, block, recorded in jobs
         if kept.find(_key(one.drawn, block, recorded=recorded)) is None
     ]
-    if not missing:
-        return
     began = time.monotonic()
-    with at(place) as there:
-        note(f"{place}: {there.kernel}, {len(missing)} runs to make")
-        for done, (one, block, recorded) in enumerate(missing, start=1):
-            if one.why_not:
-                continue
-            there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
-            try:
-                run = _once(there, one.drawn, block, recorded=recorded)
-            except SchedlabError as error:
-                # What cannot run is told; what only cannot be recorded has no percentiles.
-                if not recorded:
-                    one.why_not = str(error)
-                continue
-            kept.add(_key(one.drawn, block, recorded=recorded), run, there)
-            left = time_left(began, done, len(missing))
-            note(f"{place}, block {block}, {one.drawn.workload.name}: {left}")
+    left = deque(enumerate(missing, start=1))
+    while left:
+        # A guest that did not answer in time was ended, and is booted again.
+        with at(place) as there:
+            note(f"{place}: {there.kernel}, {len(left)} runs to make")
+            while left and there.up:
+                done, (one, block, recorded) = left.popleft()
+                if one.why_not:
+                    continue
+                try:
+                    there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
+                    run = _once(there, one.drawn, block, recorded=recorded)
+                except SchedlabError as error:
+                    # What cannot run is told; what only cannot be recorded has no percentiles.
+                    if not recorded:
+                        one.why_not = str(error)
+                    continue
+                kept.add(_key(one.drawn, block, recorded=recorded), run, there)
+                told = time_left(began, done, len(missing))
+                note(f"{place}, block {block}, {one.drawn.workload.name}: {told}")
 
 
 def _once(there: Place, drawn: Drawn, block: int, *, recorded: bool) -> Observation:

@@ -29,6 +29,15 @@ median of the real ones: of shares the largest difference of any task's, in poin
 relative to their number, or to a tenth of all switches where that is more; of all else relative.
 *The kernel's own* is how far one real run is from the median of the others."""
 
+_SEVERAL = """\
+Guests of several CPUs run in this machine's time: QEMU counts instructions in one thread alone, and
+before QEMU 8.1 that may leave one of the CPUs out for 100 ms. Each guest CPU is a thread of this
+machine, so that with more of them than it has CPUs they also wait for one another. What is chance
+stands beside each error as the kernel's own: where that is beyond the goal, the place cannot show
+whether the goal is met. Shares and sleeps are what such guests show best; times and preemptions are
+judged on one CPU and on this machine, and single decisions of several CPUs, which no disturbed time
+changes, in [decisions](fidelity.md)."""
+
 
 def page(
     plan: Plan,
@@ -82,6 +91,8 @@ def page(
         title = f"{place}: {there.kernel}, {there.cpus} CPU{'' if there.cpus == 1 else 's'}"
         lines += section(title, head, [_row(one, plan) for one in every[place]])
         lines += section(f"{place}, by kind", _kind_head(plan), _kinds(plan, there.workloads))
+    if any(place.startswith("vm:") and there.cpus > 1 for place, there in found.items()):
+        lines += ["## What guests of several CPUs can show", "", _SEVERAL, ""]
     lines += programs
     lines += _apart(lines_of_behaviour)
     lines += ["## Every workload", ""]
