@@ -321,8 +321,10 @@ impl<S: EventSink> Engine<'_, S> {
             self.arrived(task, from, CpuId(cpu));
         }
         let mut scheduled = self.sched.schedule(CpuId(cpu), state);
-        // A task that is picked in a throttled group is taken off before it runs anything of its own.
-        while self.sched.exit_to_user(CpuId(cpu)) {
+        // A task that is picked in a throttled group is taken off before it runs anything of its own, but comes before that where switching takes
+        // time: it is still in the kernel.
+        let way = self.prices.switch + self.prices.schedule;
+        while (way == 0 || scheduled.next == scheduled.previous) && self.sched.exit_to_user(CpuId(cpu)) {
             scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
         }
         // The previous task may have been pushed away itself, once it was off the CPU.
@@ -377,6 +379,10 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle += 1;
         } else {
             self.come(cpu, next.0);
+            if self.sched.is_throttle_pending(CpuId(cpu)) {
+                let record = &mut self.arena.cpus[cpu as usize];
+                (record.leaving, record.resched_at) = (true, self.now + way);
+            }
         }
         if was_idle != (next == TaskId::IDLE) {
             self.busy_changed(cpu, was_idle);

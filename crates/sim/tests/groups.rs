@@ -4,10 +4,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{milliseconds, run, run_with, scheduler, task, workload};
+use common::{milliseconds, run, run_with, scheduler, switches, task, workload};
 use schedlab_model::{
-    Attributes, Event, EventKind, Group, GroupMax, GroupOutcome, Machine, Outcome, Policy, Scheduler, Step, Task, Time,
-    Workload,
+    Attributes, Costs, Event, EventKind, Group, GroupMax, GroupOutcome, Machine, Outcome, Policy, Scheduler, Step,
+    Task, Time, Workload,
 };
 use schedlab_sim::Options;
 
@@ -15,6 +15,9 @@ use schedlab_sim::Options;
 const RELEASES: [&str; 5] = ["6.1", "6.12", "6.18", "7.2", "7.3"];
 /// Those without `cpu.idle` and burst too.
 const ALL: [&str; 5] = ["5.10", "6.1", "6.12", "6.18", "7.2"];
+
+/// The idle task.
+const IDLE: u32 = u32::MAX;
 
 fn weight(weight: u64) -> Group {
     Group { weight: Some(weight), ..Group::default() }
@@ -165,6 +168,31 @@ fn a_limit_holds_to_the_tick() {
             let group = group(&outcome, "/capped");
             assert_eq!((group.periods, group.throttled_periods), (49, 49), "{release}");
             assert_eq!(Time::from_nanos(group.throttled_ns), Time::from_millis(49 * 80 - early), "{release}");
+        }
+    }
+}
+
+/// A hog uses up its group's 20 ms of each 100 ms by the tick at 24 ms at the latest, and another task of the group wakes at 50 ms, when the
+/// CPU idles. Up to 6.12 it stays queued until the timer at 100 ms. From 6.18 on it comes as it is woken, for it may hold what others
+/// wait for in the kernel, and goes as it returns to user space: a switch later, of 3 us (`throttle_cfs_rq_work`).
+#[test]
+fn a_task_woken_in_a_throttled_group_comes_until_it_returns_to_user_space() {
+    let costs = Costs { switch: Time::from_micros(3), ..Costs::ideal() };
+    for release in ALL {
+        let sleeps = vec![Step::Sleep(milliseconds(50)), Step::Run(milliseconds(1))];
+        let sleeper =
+            Task { taskgroup: Some("/capped".to_owned()), ..task("sleeper", 1, Attributes::default(), sleeps) };
+        let tasks = vec![sleeper, hogs("hog", 1, 30, Some("/capped"))];
+        let capped = grouped(tasks, [("/capped", limit(20, 100, 0))]);
+        let (_, events) = run(&capped, release, &Machine::new(1, costs.clone()));
+        let meanwhile = |(time, _, _): &(u64, u32, u32)| (40_000..100_000).contains(time);
+        let found: Vec<u32> = switches(&events).into_iter().filter(meanwhile).map(|(_, _, next)| next).collect();
+        let times: Vec<u64> = switches(&events).into_iter().filter(meanwhile).map(|(time, _, _)| time).collect();
+        if ["6.18", "7.2"].contains(&release) {
+            assert_eq!(found, [0, IDLE], "{release}");
+            assert_eq!((times[0] / 10, times[1] - times[0]), (5_000, 3), "{release}");
+        } else {
+            assert_eq!(found, [] as [u32; 0], "{release}");
         }
     }
 }
