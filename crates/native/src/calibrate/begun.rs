@@ -1,10 +1,10 @@
 //! Writes in which threads of the kernel's workqueues may take part: those past the page cache that a task begins and waits for, and synchronous
 //! ones. Of each its own CPU time, and that of the threads.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schedlab_model::{File as WorkloadFile, FileAccess, Offset, Opening, Step, Task, Workload};
 use schedlab_program::Program;
@@ -34,7 +34,7 @@ pub(crate) fn begun_writes(bench: &Bench, directory: &Path, samples: &mut Sample
         let op = program.file_accesses()[0];
         let mut write = || storage.access(&files, op).map_err(during("writing past the page cache"));
         (0..WARM_UP).try_for_each(|_| write())?;
-        let workers = Workers::find();
+        let mut workers = Workers::find();
         let [mut times, mut cpu, mut completion] = [const { Vec::new() }; 3];
         for _ in 0..WRITES {
             let (before, _) = workers.cpu();
@@ -61,7 +61,7 @@ pub(crate) fn synchronous_writes(bench: &Bench, directory: &Path, samples: &mut 
     let mut write = || storage.access(&files, op).map_err(during("writing synchronously"));
     for name in ["sync_write", "sync_overwrite"] {
         (0..WARM_UP).try_for_each(|_| write())?;
-        let workers = Workers::find();
+        let mut workers = Workers::find();
         let [mut times, mut cpu, mut completion, mut runs] = [const { Vec::new() }; 4];
         for _ in 0..WRITES {
             let (before, ran) = workers.cpu();
@@ -101,22 +101,46 @@ fn writer_of(size: u64, open: Opening, step: Step) -> Program {
     Program::compile(&workload).expect("a task that writes a file that there is")
 }
 
-/// The threads of the kernel's workqueues.
-struct Workers(Vec<File>);
+/// The threads of the kernel's workqueues, each with its `schedstat`.
+#[derive(Default)]
+struct Workers {
+    files: BTreeMap<PathBuf, File>,
+    /// The process id that was given last as they were looked for.
+    newest: String,
+}
 
 impl Workers {
     /// Those that are there now.
     fn find() -> Self {
-        let schedstat = |entry: io::Result<fs::DirEntry>| {
-            let path = entry.ok()?.path();
-            let name = fs::read_to_string(path.join("comm")).ok()?;
-            if name.starts_with("kworker/") { File::open(path.join("schedstat")).ok() } else { None }
-        };
-        Self(fs::read_dir("/proc").into_iter().flatten().filter_map(schedstat).collect())
+        let mut workers = Self::default();
+        workers.look();
+        workers
+    }
+
+    /// Looks for further ones, if any task was made since: the kernel makes a worker as another one sleeps.
+    fn look(&mut self) {
+        // Load averages, tasks, and the process id that was given last.
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let newest = load.split_whitespace().last().unwrap_or_default();
+        if newest == self.newest && !newest.is_empty() {
+            return;
+        }
+        self.newest = newest.to_owned();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let path = entry.path();
+            let named = fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("kworker/"));
+            if named
+                && !self.files.contains_key(&path)
+                && let Ok(file) = File::open(path.join("schedstat"))
+            {
+                self.files.insert(path, file);
+            }
+        }
     }
 
     /// The CPU time that they took so far, in nanoseconds, and how often they ran: the first and the third number of each one's `schedstat`.
-    fn cpu(&self) -> (u64, u64) {
+    fn cpu(&mut self) -> (u64, u64) {
+        self.look();
         let of = |file: &File| {
             let mut text = [0; 64];
             let length = file.read_at(&mut text, 0).ok()?;
@@ -124,7 +148,7 @@ impl Workers {
             let mut next = |skipped| numbers.nth(skipped)?.parse::<u64>().ok();
             Some((next(0)?, next(1)?))
         };
-        self.0.iter().filter_map(of).fold((0, 0), |(cpu, runs), (more, further)| (cpu + more, runs + further))
+        self.files.values().filter_map(of).fold((0, 0), |(cpu, runs), (more, further)| (cpu + more, runs + further))
     }
 }
 
@@ -155,7 +179,7 @@ mod tests {
 
     #[test]
     fn workers_cpu_time_does_not_go_back() {
-        let workers = Workers::find();
+        let mut workers = Workers::find();
         let before = workers.cpu();
         assert!(workers.cpu() >= before);
     }
