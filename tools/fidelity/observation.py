@@ -40,7 +40,7 @@ class Observation:
         shares: each task's part of the CPU time of all tasks, by name.
         values: every other metric that there is data of: counts, and nanoseconds.
         phase_ns: how long after a tick a real run's tasks began; None where that is not known.
-        recorded_phase_ns: the same of the run that was recorded beside it.
+        recorded_phase_ns: how long after a tick those of the run began that was recorded beside it.
     """
 
     shares: Mapping[str, float]

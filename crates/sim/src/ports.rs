@@ -5,7 +5,7 @@
 //! order in which they came, and so do servers (`inet_csk_accept` waits exclusively).
 //!
 //! Over the loopback interface a packet arrives within the call that sends it (`__dev_queue_xmit`, `process_backlog`): the other side is
-//! woken before the call is over, and may preempt after it only. Both sides end the connection; who does first sends the end of it
+//! woken before the call is over, and may preempt after it only. Both sides end the connection; the first one sends the end of it
 //! and pays for its arrival (`tcp_fin`, `tcp_reset`).
 
 use schedlab_model::EventSink;

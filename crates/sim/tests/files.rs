@@ -231,7 +231,7 @@ fn a_kernel_thread_ends_the_writeback_of_a_block_s_first_write() {
 }
 
 #[test]
-fn who_waits_for_a_page_that_is_written_for_the_first_time_waits_for_the_kernel_thread_too() {
+fn waiting_for_a_page_that_is_written_for_the_first_time_is_waiting_for_the_kernel_thread() {
     // Task 0 asks for the page until 51, and task 1 copies, finds it on its way, and sleeps (1 + 5) until 57. The disk has it at 151, and the
     // worker, task 2, ends the writeback (30) at 181: only then both are woken. Task 0 asks for the table block (40) until 221, which is there at
     // 321, task 1 for the page, which it overwrites (40), until 261, which is there at 361.

@@ -440,7 +440,7 @@ fn a_server_that_takes_a_connection_early_sleeps_until_its_request_comes() {
 }
 
 #[test]
-fn the_other_side_of_a_connection_is_woken_within_a_call_and_who_ends_it_first_pays_for_that() {
+fn the_other_side_of_a_connection_is_woken_within_a_call_and_the_first_to_end_it_pays_for_that() {
     // In microseconds: connecting takes 40, of which 25 follow the server's wake-up, writing 12 (7), taking a connection 9, reading 2, going to
     // sleep 1; ending a connection takes a client 20, or 6 after the server, and a server 10, or 3 after the client. The client sleeps
     // before it asks (1 to go to sleep), so that the server sleeps for a connection first (1).

@@ -463,7 +463,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 43);
+        assert_eq!(derived.spread.len(), 49);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

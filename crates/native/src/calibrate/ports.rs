@@ -22,7 +22,7 @@ const CONNECTIONS: usize = 20;
 const WAKEUPS: usize = 40;
 const PAUSE: u64 = 1_000_000;
 
-/// What is measured of each connection, by who ends it first, in nanoseconds of CPU time, all system calls included. Soft interrupts
+/// What is measured of each connection, by the side that ends it first, in nanoseconds of CPU time, all system calls included. Soft interrupts
 /// meanwhile are billed to the task that causes them, as with real clients and servers.
 const PARTS: [&str; 8] = [
     "tcp_connect",
