@@ -32,8 +32,8 @@ relative to their number, or to a tenth of all switches where that is more; of a
 _SEVERAL = """\
 Guests of several CPUs run in this machine's time: QEMU counts instructions in one thread alone, and
 before QEMU 8.1 that may leave one of the CPUs out for 100 ms. Each guest CPU is a thread of this
-machine, so that with more of them than it has CPUs they also wait for one another. What is chance
-stands beside each error as the kernel's own: where that is beyond the goal, the place cannot show
+machine, so that with more of them than it has CPUs they also wait for one another. The column
+of the kernel's own says what is chance: where that is beyond the goal, the place cannot show
 whether the goal is met. Shares and sleeps are what such guests show best; times and preemptions are
 judged on one CPU and on this machine, and single decisions of several CPUs, which no disturbed time
 changes, in [decisions](fidelity.md)."""
