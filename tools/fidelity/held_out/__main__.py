@@ -100,6 +100,10 @@ def _tell(plan: Plan, found: Mapping[str, Found], refuted: float | None) -> int:
         for metric, goal in plan.goals.items():
             one = errors(metric, there.workloads)
             missed += not one.meets(goal) if refuted is None else one.chance(goal) < refuted
+            if not one.errors:
+                # No workload that was drawn has it, as a turnaround.
+                say(f"{place}: {metric}: of none of the workloads")
+                continue
             middle = amount(metric, one.percentile(0.5))
             said = f"{one.within(goal.within):.0%} of {len(one.errors)} within"
             say(f"{place}: {metric}: median {middle}, {said} {amount(metric, goal.within)}")
