@@ -53,11 +53,15 @@ pub(crate) fn hz() -> u32 {
     u32::try_from((1_000_000_000 + nanoseconds / 2) / nanoseconds).unwrap_or(u32::MAX)
 }
 
-/// Burns CPU time until a tick has just passed: the coarse clock advances with it.
-pub(crate) fn await_tick() {
+/// Burns CPU time until a tick has just passed: the coarse clock advances with it. Returns two looks at the clock between which it came.
+pub(crate) fn await_tick() -> [u64; 2] {
     let coarse = || clock(libc::CLOCK_MONOTONIC_COARSE);
-    let before = coarse();
-    while coarse() == before {}
+    let last = coarse();
+    let mut before = monotonic();
+    while coarse() == last {
+        before = monotonic();
+    }
+    [before, monotonic()]
 }
 
 /// The kernel's release and machine, as `uname -r` and `uname -m` print them.

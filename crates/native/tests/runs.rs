@@ -49,8 +49,8 @@ fn hackbench_passes_every_message() {
     }
 }
 
-/// Ticks are a period apart, so what two runs say of when a tick was agrees but for whole periods. Of three pairs one at least was not
-/// interrupted while it looked at the clock.
+/// Ticks are a period apart, so what two runs say of when a tick was agrees but for whole periods, to an eighth of one. One pair of five may have
+/// been interrupted each time that it looked at the clock; numbers without meaning would agree once in four times.
 #[test]
 fn runs_say_how_long_after_a_tick_they_began() {
     let of = || outcome("pi:tasks=1,samples=1000", &[]).begun.expect("a real run begins");
@@ -67,7 +67,7 @@ fn runs_say_how_long_after_a_tick_they_began() {
         let apart = other.abs_diff(one) % period;
         apart.min(period - apart) < period / 8
     };
-    assert!((0..3).any(|_| agree()));
+    assert!((0..5).filter(|_| agree()).count() >= 4);
 }
 
 #[test]

@@ -152,7 +152,7 @@ def _run(plan: Plan, place: str, found: Sequence[Predicted], kept: RunStore, not
                     there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
                     run = _once(there, one.drawn, block, recorded=recorded)
                 except SchedlabError as error:
-                    # What cannot run is told; what only cannot be recorded has no percentiles.
+                    # A workload that cannot run is told; one not recorded has no percentiles.
                     if not recorded:
                         one.why_not = str(error)
                     continue
