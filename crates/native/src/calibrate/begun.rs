@@ -24,42 +24,33 @@ const FRESH: u64 = 4 << 20;
 const WRITES: usize = 128;
 const WARM_UP: usize = 16;
 
-/// Measures writes of 4 KiB, one at a time: of blocks that were never written, and of a block that was. Each takes a time on the clock, CPU time of
-/// its task (`…_cpu`), and CPU time of the kernel's workers (`…_completion`).
+/// Measures writes of 4 KiB past the page cache, one at a time: of blocks that were never written, and of a block that was.
 pub(crate) fn begun_writes(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<(), NativeError> {
     for (name, size) in [("begun_write", FRESH), ("begun_overwrite", SMALL as u64)] {
-        let program = writer(size);
-        let files = storage::make(&program, directory)?;
-        let mut storage = Storage::new(SMALL as u32, 1);
-        let op = program.file_accesses()[0];
-        let mut write = || storage.access(&files, op).map_err(during("writing past the page cache"));
-        (0..WARM_UP).try_for_each(|_| write())?;
-        let mut workers = Workers::find();
-        let [mut times, mut cpu, mut completion] = [const { Vec::new() }; 3];
-        for _ in 0..WRITES {
-            let (before, _) = workers.cpu();
-            let (start, worked) = (monotonic(), thread_cpu());
-            write()?;
-            cpu.push(bench.since(worked));
-            times.push((monotonic() - start) as f64);
-            completion.push(workers.cpu().0.saturating_sub(before) as f64);
-        }
-        samples.add(name, times);
-        samples.add(&format!("{name}_cpu"), cpu);
-        samples.add(&format!("{name}_completion"), completion);
+        measure(bench, directory, samples, &writer(size), &[name])?;
     }
     Ok(())
 }
 
-/// Measures synchronous writes of 4 KiB to a file like those of a run: of all its blocks for the first time, one after the other, and once more. Each
-/// takes a time on the clock, CPU time of its task (`…_cpu`), CPU time of the kernel's workers (`…_completion`), and how often these ran (`…_runs`).
+/// Measures synchronous writes of 4 KiB to a file like those of a run: of all its blocks for the first time, one after the other, and once more.
 pub(crate) fn synchronous_writes(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<(), NativeError> {
-    let program = synchronous_writer();
-    let files = storage::make(&program, directory)?;
+    measure(bench, directory, samples, &synchronous_writer(), &["sync_write", "sync_overwrite"])
+}
+
+/// Writes to a program's file as its task does, so often for each name. A write takes a time on the clock, CPU time of its task (`…_cpu`), CPU time
+/// of the kernel's workers (`…_completion`), and these run so often (`…_runs`).
+fn measure(
+    bench: &Bench,
+    directory: &Path,
+    samples: &mut Samples,
+    program: &Program,
+    names: &[&str],
+) -> Result<(), NativeError> {
+    let files = storage::make(program, directory)?;
     let mut storage = Storage::new(SMALL as u32, 1);
     let op = program.file_accesses()[0];
-    let mut write = || storage.access(&files, op).map_err(during("writing synchronously"));
-    for name in ["sync_write", "sync_overwrite"] {
+    let mut write = || storage.access(&files, op).map_err(during("writing to the disk"));
+    for name in names {
         (0..WARM_UP).try_for_each(|_| write())?;
         let mut workers = Workers::find();
         let [mut times, mut cpu, mut completion, mut runs] = [const { Vec::new() }; 4];
