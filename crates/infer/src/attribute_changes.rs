@@ -6,6 +6,7 @@ use schedlab_trace::{Pid, Record};
 use crate::activity::Activity;
 use crate::call;
 use crate::observer::Observer;
+use crate::task_table::group_path;
 use crate::task_trace::{State, policy_of};
 
 impl Observer {
@@ -138,7 +139,9 @@ impl Observer {
                 let Some(task) = u32::try_from(pid).ok().and_then(|pid| self.number_of(pid)) else { return };
                 let change = Change { taskgroup: Some(path.to_owned()), ..Change::default() };
                 let trace = &mut self.traces[task as usize];
-                if pid == u64::from(record.pid) && trace.state == State::Running {
+                if self.begin.is_none() {
+                    trace.group = Some(group_path(path)).filter(|path| path != "/");
+                } else if pid == u64::from(record.pid) && trace.state == State::Running {
                     trace.charge(now, self.costs.tick, self.period);
                     self.changes_itself(task, change);
                 } else {

@@ -173,7 +173,8 @@ pub fn infer<R: BufRead>(mut reader: Reader<R>, options: &Options) -> Result<Inf
     let period =
         1_000_000_000 / u64::from(known.recorded.as_ref().map_or(250, |recorded| recorded.scheduler.hz).max(1));
     let group_paths = known.groups.iter().map(|(number, path, _)| (*number, path.clone())).collect();
-    let mut observer = Observer::new(known.left_out(), CostModel::new(&options.costs), period, group_paths);
+    let groups = known.known_tasks.iter().filter_map(|(pid, task)| Some((*pid, task.group.clone()?))).collect();
+    let mut observer = Observer::new(known.left_out(), CostModel::new(&options.costs), period, group_paths, groups);
     let mut window =
         Window { from: options.from.unwrap_or_default(), to: options.to, marked: head.is_some(), ..Window::default() };
     for record in first.map(Ok).into_iter().chain(&mut reader) {

@@ -49,6 +49,8 @@ pub(crate) struct Observer {
     pub(crate) counts: Counts,
     pub(crate) behaviour: Behaviour,
     by_pid: BTreeMap<Pid, u32>,
+    /// The control groups of tasks as the head tells them.
+    groups: BTreeMap<Pid, String>,
     /// Tasks that are no part of what was recorded: those that recorded it.
     left_out: BTreeSet<Pid>,
     cpus: Vec<Cpu>,
@@ -67,19 +69,26 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    pub(crate) fn new(left_out: BTreeSet<Pid>, costs: CostModel, period: u64, groups: BTreeMap<u64, String>) -> Self {
+    pub(crate) fn new(
+        left_out: BTreeSet<Pid>,
+        costs: CostModel,
+        period: u64,
+        group_paths: BTreeMap<u64, String>,
+        groups: BTreeMap<Pid, String>,
+    ) -> Self {
         Self {
             traces: Vec::new(),
             changes: Vec::new(),
             counts: Counts::default(),
             behaviour: Behaviour::default(),
             by_pid: BTreeMap::new(),
+            groups,
             left_out,
             cpus: Vec::new(),
             costs,
             period: period.max(1),
             begin: None,
-            group_paths: groups,
+            group_paths,
             group_shares: BTreeMap::new(),
             activities: 0,
             wake_groups: WakeGroups::default(),
@@ -232,7 +241,9 @@ impl Observer {
             return Err(InferError::TooMuch { what: "tasks", limit: MAX_RECORDED_TASKS });
         }
         let number = self.traces.len() as u32;
-        self.traces.push(TaskTrace::new(pid, name, ActivityLog::charging(self.costs.operation, self.costs.compute)));
+        let mut trace = TaskTrace::new(pid, name, ActivityLog::charging(self.costs.operation, self.costs.compute));
+        trace.group = self.groups.get(&pid).cloned();
+        self.traces.push(trace);
         self.by_pid.insert(pid, number);
         Ok(number)
     }
@@ -357,8 +368,13 @@ impl Observer {
             let trace = &mut self.traces[number as usize];
             (trace.priority, trace.first_priority) = (priority, priority);
         }
+        // A child begins in its parent's group.
+        let group = match above {
+            Some(above) => self.traces[above as usize].group.clone(),
+            None => self.groups.get(&parent).cloned(),
+        };
         let trace = &mut self.traces[number as usize];
-        (trace.state, trace.since, trace.born) = (State::Runnable, now, true);
+        (trace.state, trace.since, trace.born, trace.group) = (State::Runnable, now, true, group);
         trace.log.owes(self.costs.start);
         if self.begin.is_some()
             && let Some(above) = above

@@ -106,7 +106,7 @@ pub(crate) fn synthesize(
         }
         let known = background.known_tasks.get(&trace.pid).filter(|_| trace.parent.is_none());
         counts.kernel_threads += u64::from(known.is_some_and(|known| known.of_kernel));
-        let taskgroup = known.and_then(|known| known.group.clone());
+        let taskgroup = trace.group.clone().filter(|_| trace.parent.is_none());
         groups.extend(taskgroup.iter().map(|path| (path.clone(), Group::default())));
         tasks.push(Task {
             name: names[number].clone(),

@@ -125,11 +125,11 @@ pub(crate) fn group_path(path: &str) -> String {
     format!("/{}", names.join("/"))
 }
 
-/// The table of groups: number, path as workloads name it, settings.
+/// The tables of groups that were there before the recording and of those that were made meanwhile: number, path as workloads name it, settings.
 pub(crate) fn groups(head: &Head) -> Result<Vec<(u64, String, Group)>, InferError> {
     let version_1 = head.fact("cgroup").is_some_and(|cgroup| cgroup.starts_with("v1"));
     let mut groups = Vec::new();
-    for row in head.table("groups") {
+    for row in head.table("groups").chain(head.table("groups made")) {
         let wrong = || InferError::Head(format!("not a row of the table of groups: '{}'", shown(&row)));
         let [number, path, weight, quota, period, burst, idle] = row[..] else { return Err(wrong()) };
         let micros = |text: &str| text.parse().ok().map(Time::from_micros);

@@ -47,6 +47,8 @@ pub(crate) struct TaskTrace {
     pub(crate) boosted: bool,
     /// What it will be once the change shows that was asked for.
     pub(crate) asked: Option<Policy>,
+    /// Its control group as the part that is looked at begins, or as it was made; none for the root.
+    pub(crate) group: Option<String>,
     /// Changes that other tasks made of it while it did not run.
     pub(crate) changes: Vec<Change>,
     /// The CPU it ran on last, and that CPU's count of switches when it was switched in there.
@@ -69,6 +71,7 @@ impl TaskTrace {
             first_priority: None,
             boosted: false,
             asked: None,
+            group: None,
             changes: Vec::new(),
             ran_on: None,
         }

@@ -92,3 +92,37 @@ fn flat(steps: &[Step]) -> Vec<Step> {
         })
         .collect()
 }
+
+#[test]
+fn groups_that_are_made_meanwhile_have_their_settings() {
+    // In the first millisecond `source` goes to a group that did not exist before, and makes `child` there, which has the CPU for 1 ms after its
+    // parent. Looked at is what follows.
+    let recording = RECORDING
+        .replace(
+            "# table: tasks\n",
+            "# table: groups made\n#| inode path weight quota period burst idle\n#| 51 /job/service 50 20000 50000 0 0\n\
+             #| 52 /job - - - - 0\n# table: tasks\n",
+        )
+        .replace(
+            " source-7 [000] d..2. 1.002000000: sched_waking",
+            " source-7 [000] d..1. 1.000500000: cgroup_attach_task: dst_root=0 dst_level=2 dst_id=51 pid=7 dst_path=/job/service comm=source\n \
+             source-7 [000] d..2. 1.000600000: sched_process_fork: comm=source pid=7 child_comm=child child_pid=9\n \
+             source-7 [000] d..2. 1.002000000: sched_waking",
+        )
+        .replace(
+            "1.002000000: sched_switch: source:7 [120] S ==> swapper/0:0 [120]\n",
+            "1.002000000: sched_switch: source:7 [120] S ==> child:9 [120]\n child-9 [000] d..2. 1.002900000: sched_switch: child:9 [120] X ==> swapper/0:0 [120]\n",
+        )
+        .replace("events=15", "events=18");
+    let options = Options { from: Some(Time::from_millis(1)), ending: Some(Ending::Work), ..Options::default() };
+    let workload = infer(Reader::new(recording.as_bytes()), &options).unwrap().workload;
+    let group = |name: &str| workload.tasks.iter().find(|task| task.name.starts_with(name)).unwrap().taskgroup.clone();
+    assert_eq!(
+        ["source", "child", "sink"].map(group),
+        [Some("/job/service".into()), Some("/job/service".into()), None]
+    );
+    let service = &workload.groups["/job/service"];
+    let max = service.max.unwrap();
+    assert_eq!((service.weight, max.quota, max.period), (Some(50), Time::from_millis(20), Time::from_millis(50)));
+    assert!(workload.groups.contains_key("/job"));
+}

@@ -161,9 +161,10 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
     };
     let head = Head { options, level, allowed, clock, cpus: &cpus, probes: &probes, missing: &missing, pids };
     let mut text = head.text();
+    let mut groups = None;
     if !alone {
         state::settings(&mut text);
-        state::groups(&mut text);
+        groups = state::Groups::look(&mut text);
     }
     let layouts = enable(&instance, &root, level, &probes)?;
     let threads = if alone { Vec::new() } else { state::threads() };
@@ -197,8 +198,9 @@ pub fn record(options: &RecordOptions) -> Result<Recorded, NativeError> {
         if averages && !child.ends_within(MIDWAY.min(options.timeout))? {
             looked = show_averages(&instance, &mut text, "midway");
         }
-        child.wait(options.timeout)
+        watch(&mut child, options.timeout, groups.as_mut())
     });
+    groups.iter().for_each(|groups| groups.tell_later(&mut text));
     if averages && ended.is_ok() {
         looked = looked.and_then(|()| show_averages(&instance, &mut text, "last"));
     }
@@ -272,6 +274,25 @@ fn renderer(
 
 /// When all load averages are shown for the first time, after the command began; on several CPUs.
 const MIDWAY: Time = Time::from_millis(400);
+
+/// Between two looks at the groups that the command makes.
+const LOOKS: Time = Time::from_millis(250);
+
+/// Waits for the command's end, and looks meanwhile at the groups that are made.
+fn watch(child: &mut Child, timeout: Time, groups: Option<&mut state::Groups>) -> Result<(), NativeError> {
+    let Some(groups) = groups else { return child.wait(timeout) };
+    let end = system::monotonic().saturating_add(timeout.as_nanos());
+    loop {
+        let left = end.saturating_sub(system::monotonic());
+        if child.ends_within(LOOKS.min(Time::from_nanos(left)))? {
+            return Ok(());
+        }
+        if left == 0 {
+            return Err(NativeError::Timeout(timeout));
+        }
+        groups.look_again();
+    }
+}
 
 /// Every task's and queue's load averages, between two marks.
 fn show_averages(instance: &Instance, text: &mut String, when: &str) -> Result<(), NativeError> {

@@ -1,6 +1,6 @@
 //! The system before a recording: settings, topology, tasks, groups.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::fs;
 use std::mem::size_of;
@@ -186,13 +186,46 @@ fn attributes(pid: i32) -> Option<SchedAttr> {
     (returned == 0).then_some(attr)
 }
 
-/// The table of groups that the CPU controller divides time among.
-pub(super) fn groups(text: &mut String) {
-    let Some((version, root)) = controller() else { return };
-    let mut lines = vec!["inode path weight quota period burst idle".to_owned()];
-    walk(version, &root, &root, &mut lines);
-    section(text, &format!("cgroup: v{version} {}", root.display()), "");
-    section(text, "table: groups", &lines.join("\n"));
+/// The groups that the CPU controller divides time among.
+pub(super) struct Groups {
+    version: u8,
+    root: PathBuf,
+    /// Those that were there before the recording.
+    first: BTreeSet<u64>,
+    /// A row of each that came since, by its inode, with the settings that it had when it was seen last.
+    later: BTreeMap<u64, String>,
+}
+
+const GROUPS: &str = "inode path weight quota period burst idle";
+
+impl Groups {
+    /// Puts down the table of those that there are; nothing where the controller is not mounted.
+    pub(super) fn look(text: &mut String) -> Option<Self> {
+        let (version, root) = controller()?;
+        let mut found = Vec::new();
+        walk(version, &root, &root, &BTreeSet::new(), &mut found);
+        let rows: Vec<&str> = found.iter().map(|(_, row)| row.as_str()).collect();
+        section(text, &format!("cgroup: v{version} {}", root.display()), "");
+        section(text, "table: groups", &[&[GROUPS], &rows[..]].concat().join("\n"));
+        let first = found.iter().map(|(inode, _)| *inode).collect();
+        Some(Self { version, root, first, later: BTreeMap::new() })
+    }
+
+    /// Looks at those that came since.
+    pub(super) fn look_again(&mut self) {
+        let mut found = Vec::new();
+        walk(self.version, &self.root, &self.root, &self.first, &mut found);
+        self.later.extend(found);
+    }
+
+    /// Puts down the table of those that came since and were seen.
+    pub(super) fn tell_later(&self, text: &mut String) {
+        if self.later.is_empty() {
+            return;
+        }
+        let rows: Vec<&str> = std::iter::once(GROUPS).chain(self.later.values().map(String::as_str)).collect();
+        section(text, "table: groups made", &rows.join("\n"));
+    }
 }
 
 /// The version of the mounted CPU controller and where it is.
@@ -212,10 +245,22 @@ fn controller() -> Option<(u8, PathBuf)> {
     unified
 }
 
-fn walk(version: u8, root: &Path, directory: &Path, lines: &mut Vec<String>) {
+/// The rows of the groups from `directory` downwards but for those that are `known`, each with its inode.
+fn walk(version: u8, root: &Path, directory: &Path, known: &BTreeSet<u64>, rows: &mut Vec<(u64, String)>) {
     use std::os::unix::fs::MetadataExt;
 
     let Ok(metadata) = fs::metadata(directory) else { return };
+    if !known.contains(&metadata.ino()) {
+        rows.push((metadata.ino(), row(version, root, directory, metadata.ino())));
+    }
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut inner: Vec<PathBuf> =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
+    inner.sort();
+    inner.iter().for_each(|inner| walk(version, root, inner, known, rows));
+}
+
+fn row(version: u8, root: &Path, directory: &Path, inode: u64) -> String {
     let read = |name: &str| fs::read_to_string(directory.join(name)).ok().map(|value| value.trim().to_owned());
     let word = |name: &str| read(name).unwrap_or_else(|| "-".to_owned());
     let (weight, quota, period, burst) = if version == 1 {
@@ -228,12 +273,7 @@ fn walk(version: u8, root: &Path, directory: &Path, lines: &mut Vec<String>) {
     };
     let path = directory.strip_prefix(root).unwrap_or(directory);
     let path = printable(&format!("/{}", path.display())).replace(' ', "?");
-    lines.push(format!("{} {path} {weight} {quota} {period} {burst} {}", metadata.ino(), word("cpu.idle")));
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut inner: Vec<PathBuf> =
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect();
-    inner.sort();
-    inner.iter().for_each(|inner| walk(version, root, inner, lines));
+    format!("{inode} {path} {weight} {quota} {period} {burst} {}", word("cpu.idle"))
 }
 
 /// The release of the stable series: Debian names it in the version only, as `Debian 6.1.176-1`.
