@@ -250,9 +250,9 @@ fidelity-held-out: guest-kernels
 check-prediction: KERNELS := 6.1
 check-prediction: guest-kernels
 	rm -rf out/fidelity/check
-	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload pi --workload schbench
-	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --place vm:6.1 --workload interactive --repeats 2
-	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check --calibrations 1 \
+	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload pi --workload schbench
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload interactive --repeats 2
+	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check --calibrations 1 --quick \
 		--place vm:6.1 --count 3 --runs 2 --judge HEAD --refuted 0.01
 
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was

@@ -43,11 +43,12 @@ def add_calibrations(given: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"of which median costs are taken ({often})",
     )
+    given.add_argument("--quick", action="store_true", help="measure fewer batches of each cost")
 
 
 def anew(given: argparse.Namespace) -> Anew | None:
     """Return how what is not kept is made; None if only what is kept is judged."""
-    return None if given.kept else Anew(given.calibrations)
+    return None if given.kept else Anew(given.calibrations, given.quick)
 
 
 def add_parts(given: argparse.ArgumentParser) -> None:

@@ -48,9 +48,11 @@ class Anew:
     Attributes:
         calibrations: whose median costs are simulated with: where a process's memory comes to lie
             is chance.
+        quick: measure fewer batches of each cost.
     """
 
     calibrations: int = 5
+    quick: bool = False
 
 
 class Place:
@@ -83,12 +85,13 @@ class Place:
         """Whether commands can be run there: a guest may have been ended."""
         return self._guest is None or self._guest.up
 
-    def calibrate(self, *, recorded: str | None) -> Calibration:
+    def calibrate(self, *, recorded: str | None, quick: bool = False) -> Calibration:
         """Measure what operations cost there, left alone or while a level of events is recorded."""
         disk = gettempdir() if self._guest is None else PLACE
         if recorded is None:
-            return calibration.calibrate(disk=Path(disk), guest=self._guest)
-        measure = [self._runner(), "calibrate", "--disk", disk]
+            return calibration.calibrate(quick=quick, disk=Path(disk), guest=self._guest)
+        fewer = ["--quick"] if quick else []
+        measure = [self._runner(), "calibrate", *fewer, "--disk", disk]
         # Without a file nothing is kept of what is recorded.
         options = [f"--level={recorded}", "--timeout=1800s"]
         recorder = [self._runner(), "record", *options, "--", *measure]
@@ -265,16 +268,16 @@ def at(name: str) -> Iterator[Place]:
         yield Place(name, guest)
 
 
-def calibrated(name: str, *, recorded: str | None, times: int) -> Calibration:
+def calibrated(name: str, *, recorded: str | None, how: Anew) -> Calibration:
     """Return the median costs of a place, measured several times, in guests each of its own boot.
 
     Args:
         name: the place's name.
         recorded: what is recorded meanwhile, if anything.
-        times: how often.
+        how: how often, and how well.
     """
     found = []
-    for _ in range(times):
+    for _ in range(how.calibrations):
         with at(name) as there:
-            found.append(there.calibrate(recorded=recorded))
+            found.append(there.calibrate(recorded=recorded, quick=how.quick))
     return calibration.median_of(found)

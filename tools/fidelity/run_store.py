@@ -88,7 +88,7 @@ class RunStore:
         if anew is None:
             raise InputError("its costs were never measured")
         level = WAITS if recorded else None
-        found = calibrated(self._place, recorded=level, times=anew.calibrations)
+        found = calibrated(self._place, recorded=level, how=anew)
         calibration.save(found, path)
         return found
 

@@ -107,7 +107,7 @@ def collect(
         _record(register, names, kept, cells, note)
         if not kept.costs.exists():
             note(f"{place}: costs")
-            calibration.save(calibrated(place, recorded=KEPT, times=anew.calibrations), kept.costs)
+            calibration.save(calibrated(place, recorded=KEPT, how=anew), kept.costs)
     costs = Costs.load(kept.costs)
     kernel = ""
     for name in names:

@@ -89,7 +89,7 @@ def collect(
             _record(register, shelf, todo, go, tell)
         if not shelf.costs.exists():
             tell(f"{place}: costs")
-            found = calibrated(place, recorded=KEPT, times=anew.calibrations)
+            found = calibrated(place, recorded=KEPT, how=anew)
             calibration.save(found, shelf.costs)
     pairs: dict[Key, Pair | str] = {}
     for name in names:
