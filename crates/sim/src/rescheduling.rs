@@ -141,7 +141,18 @@ impl<S: EventSink> Engine<'_, S> {
     /// read as the pass begins (`update_rq_clock` in `__schedule`): the rules charge the pass to the next task.
     ///
     /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
+    ///
+    /// Where a task that was woken by another one preempts the current one, the clock is not read again (`rq_clock_skip_update` in
+    /// `check_preempt_curr`, later `wakeup_preempt`): the rules charge all since the wake-up to the next task.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
+        let marked_at = std::mem::replace(&mut self.arena.cpus[cpu as usize].marked_at, NEVER);
+        if marked_at != NEVER {
+            self.catch_up(cpu);
+            let record = &mut self.arena.cpus[cpu as usize];
+            record.acting_tick = record.next_tick;
+            let clock = Time::from_nanos(marked_at).max(self.sched.clock(CpuId(cpu)));
+            return self.sched.set_clocks(CpuId(cpu), Clocks::all(clock));
+        }
         if self.arena.cpus.len() > 1 {
             return self.touch(cpu);
         }

@@ -135,6 +135,14 @@ impl Account {
         ran
     }
 
+    /// It was switched out, and the next task is charged for so much of the time before that; how much it had.
+    #[inline(always)]
+    pub(crate) fn yields(&mut self, passed: u64) -> u64 {
+        let passed = passed.min(self.run);
+        self.run -= passed;
+        passed
+    }
+
     /// It wakes.
     #[inline(always)]
     pub(crate) const fn end_sleep(&mut self, now: u64) {
