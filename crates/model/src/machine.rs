@@ -57,29 +57,32 @@ impl Machine {
         Self { cpus, topology, speed, costs, devices, changes: Vec::new(), background: None }
     }
 
-    /// The workload as it runs here: beside this machine's background, where it has none of its own, and beside the kernel threads that
-    /// complete its writes, where [`Devices::completion`] says that such threads do.
+    /// The workload as it runs here: beside this machine's background, where it has none of its own, beside the kernel threads that
+    /// complete its writes, where [`Devices::completion`] says that such threads do, and beside RCU's, where [`Costs::grace_period`] says what
+    /// that takes.
     ///
     /// # Errors
     /// [`Workload::beside`]'s.
     pub fn with_background(&self, workload: Workload) -> Result<Workload, ModelError> {
         let writes = if self.devices.completion > Time::ZERO { workload.most_writes_under_way() } else { 0 };
         let converts = self.devices.first_writeback > Time::ZERO && workload.writes_synchronously();
+        // What runs beside a recorded workload was recorded with it.
+        let frees = self.costs.grace_period > Time::ZERO && !workload.has_background();
         let workload = match self.background.as_deref().filter(|_| !workload.has_background()) {
             Some(background) => workload.beside(background, self.cpus)?,
             None => workload,
         };
-        if writes == 0 && !converts {
+        if writes == 0 && !converts && !frees {
             return Ok(workload);
         }
-        workload.beside(&self.completing_threads(writes, converts), self.cpus)
+        workload.beside(&self.kernel_threads(writes, converts, frees), self.cpus)
     }
 
     /// Workers of each CPU (`kworker`, of a workqueue that is bound to it), as many as writes that may be under way: the kernel makes
     /// further ones as soon as all sleep. Beside them the one of a workqueue that is not (`ext4-rsv-conversion`, one work at a time), where
-    /// there is one.
-    fn completing_threads(&self, writes: u32, converts: bool) -> Workload {
-        let worker = |name: String, instances: u32, affinity: Vec<u32>, step: Step| Task {
+    /// there is one, and RCU's thread, where that is simulated.
+    fn kernel_threads(&self, writes: u32, converts: bool, frees: bool) -> Workload {
+        let thread = |name: String, instances: u32, affinity: Vec<u32>, step: Step| Task {
             name,
             instances,
             attributes: Some(Attributes { affinity, ..Attributes::default() }),
@@ -88,12 +91,15 @@ impl Machine {
             steps: vec![Step::Forever(vec![step])],
             ..Task::default()
         };
-        let bound = |cpu: u32| worker(format!("kworker/{cpu}:dio"), writes, vec![cpu], Step::CompleteWrite);
+        let bound = |cpu: u32| thread(format!("kworker/{cpu}:dio"), writes, vec![cpu], Step::CompleteWrite);
         let mut tasks: Vec<_> = if writes > 0 { (0..self.cpus).map(bound).collect() } else { Vec::new() };
         if converts {
-            tasks.push(worker("kworker/u:ext4".to_owned(), 1, Vec::new(), Step::EndWriteback));
+            tasks.push(thread("kworker/u:ext4".to_owned(), 1, Vec::new(), Step::EndWriteback));
         }
-        Workload { name: "completing threads".to_owned(), tasks, ..Workload::default() }
+        if frees {
+            tasks.push(thread("rcu_gp".to_owned(), 1, Vec::new(), Step::GracePeriod));
+        }
+        Workload { name: "kernel threads".to_owned(), tasks, ..Workload::default() }
     }
 
     /// One on which only the work itself takes time.
@@ -252,6 +258,8 @@ pub struct Costs {
     pub exit_thread: Time,
     /// Collecting an ended child, billed to the parent.
     pub reap: Time,
+    /// CPU time of RCU's kernel thread (`rcu_gp_kthread`) each time that it begins or ends a grace period; without it no such thread is simulated.
+    pub grace_period: Time,
     /// Names of the costs above that could not be measured. They are zero, and a run that would charge one says so in its notes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,

@@ -218,6 +218,9 @@ pub enum Step {
     /// as well.
     #[serde(skip)]
     EndWriteback,
+    /// Begin or end a grace period, as RCU's kernel thread does, waiting until there is one to begin or to end; of those tasks as well.
+    #[serde(skip)]
+    GracePeriod,
     /// Connect to a port, send so many bytes, and wait for the reply.
     Request {
         /// The port's name.

@@ -59,7 +59,14 @@ pub(crate) fn asleep_fault(task: &Task) -> Option<String> {
     }
     let waits = matches!(
         first,
-        Some(Step::Sleep(_) | Step::Timer { .. } | Step::Acquire(_) | Step::CompleteWrite | Step::EndWriteback)
+        Some(
+            Step::Sleep(_)
+                | Step::Timer { .. }
+                | Step::Acquire(_)
+                | Step::CompleteWrite
+                | Step::EndWriteback
+                | Step::GracePeriod
+        )
     );
     (!waits).then(|| "it is asleep at the start; its first step has to be a sleep, a timer or a semaphore".to_owned())
 }

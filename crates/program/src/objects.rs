@@ -197,6 +197,7 @@ impl Objects {
             Step::AwaitFiles => Op::AwaitFiles,
             Step::CompleteWrite => Op::CompleteWrite,
             Step::EndWriteback => Op::EndWriteback,
+            Step::GracePeriod => Op::GracePeriod,
             Step::Request { port, bytes, reply } => {
                 for bytes in [*bytes, *reply] {
                     message_fault(bytes).map_or(Ok(()), Err)?;

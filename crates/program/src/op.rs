@@ -96,6 +96,8 @@ pub enum Op {
     CompleteWrite,
     /// End the writeback of a block's first synchronous write, as a kernel thread, waiting for one.
     EndWriteback,
+    /// Begin or end a grace period, as RCU's kernel thread, waiting until there is one to begin or to end.
+    GracePeriod,
     /// Send a request and wait for its reply: an index into [`Program::requests`](crate::Program::requests).
     Request(u32),
     /// Take a request.

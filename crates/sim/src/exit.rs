@@ -38,6 +38,9 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn exit(&mut self, task: u32, cpu: u32) {
         self.emit(cpu, EventKind::Exit { task: task_id(task) });
         let process = self.arena.identities[task as usize].kind == TaskKind::Process;
+        if !process {
+            self.release_task(TaskKind::Thread, cpu);
+        }
         // Autogroups are of the fair class.
         let goes = self.sched.rules().lazy && self.sched.curr_class(CpuId(cpu)) == Class::Fair;
         let record = &mut self.arena.tasks[task as usize];

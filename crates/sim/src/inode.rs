@@ -375,6 +375,9 @@ impl<S: EventSink> Engine<'_, S> {
         if let Some(cost) = self.write_is_done(task, cpu).or_else(|| self.page_is_written(task, cpu)) {
             return cost;
         }
+        if let Some(cost) = self.rcu_softirq(task) {
+            return cost;
+        }
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
         // Kernel threads are mostly woken in interrupts that there are anyway.

@@ -52,6 +52,7 @@ mod fast_path;
 #[cfg(test)]
 mod fast_path_tests;
 mod files;
+mod grace_period;
 mod groups;
 mod hotplug;
 mod huge_pages;

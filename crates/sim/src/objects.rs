@@ -6,6 +6,7 @@ use schedlab_model::Histogram;
 use schedlab_program::{Places, Program};
 
 use crate::completions::{Pool, Write};
+use crate::grace_period::GracePeriods;
 use crate::inode::Inode;
 use crate::wait::{NONE, WaitQueue};
 use crate::writeback::Writebacks;
@@ -95,6 +96,8 @@ pub(crate) struct Objects {
     pub(crate) pools: Vec<Pool>,
     /// First writes of blocks whose writeback a kernel thread ends.
     pub(crate) writebacks: Writebacks,
+    /// What was left to RCU, where its thread is simulated.
+    pub(crate) grace_periods: GracePeriods,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -128,6 +131,7 @@ impl Objects {
             inodes: vec![Inode::new(); program.files().len()],
             pools: Vec::new(),
             writebacks: Writebacks::default(),
+            grace_periods: GracePeriods::default(),
             disk_free: 0,
             luggage: Vec::new(),
         };

@@ -6,7 +6,7 @@
 //! wake-up is added to the time of the operation that follows or, where the woken task is to preempt the waker, comes before that, together
 //! with the scheduler's own pass.
 
-use schedlab_model::{CpuId, EventKind, EventSink, TaskState};
+use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
@@ -108,7 +108,7 @@ impl<S: EventSink> Engine<'_, S> {
                 plan_read(record, &arena.channels[channel as usize], bytes, prices);
                 record.remaining = 0;
             }
-            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::EndWriteback => self.plan(task),
+            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::EndWriteback | Op::GracePeriod => self.plan(task),
             _ => {
                 self.plan(task);
                 self.arena.tasks[task as usize].remaining = 0;
@@ -179,6 +179,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::File(access) => (Stage::Act, self.plan_file(task, access)),
             Op::CompleteWrite => (Stage::Act, self.plan_completion(task)),
             Op::EndWriteback => (Stage::Act, self.plan_writeback(task)),
+            Op::GracePeriod => (Stage::Act, self.plan_grace_period(task)),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.plan_port(task),
             Op::Set(change) => (Stage::Act, if self.would_change(task, change) { prices.system_call } else { 0 }),
             Op::Lock(_)
@@ -250,6 +251,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::AwaitFiles => self.await_files(task, cpu),
             Op::CompleteWrite => self.complete_write(task, cpu),
             Op::EndWriteback => self.end_writeback(task, cpu),
+            Op::GracePeriod => self.run_grace_period(task, cpu),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.port(task, cpu),
             Op::Set(change) => self.set(task, cpu, change),
             Op::Start(watch) => {
@@ -285,7 +287,7 @@ impl<S: EventSink> Engine<'_, S> {
                 record.done();
                 self.fork(task, cpu, template, instance);
             }
-            Op::Join => self.collect(task),
+            Op::Join => self.collect(task, cpu),
             Op::Exit => self.exit(task, cpu),
         }
     }
@@ -415,11 +417,14 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// `wait(2)` or `pthread_join(3)` of the first child, which has ended.
-    fn collect(&mut self, task: u32) {
+    fn collect(&mut self, task: u32, cpu: u32) {
         let child = self.arena.identities[task as usize].first_child;
         if child == NONE {
             self.arena.tasks[task as usize].done();
             return;
+        }
+        if self.arena.identities[child as usize].kind == TaskKind::Process {
+            self.release_task(TaskKind::Process, cpu);
         }
         let next = self.arena.identities[child as usize].next_sibling;
         let identity = &mut self.arena.identities[task as usize];

@@ -12,6 +12,7 @@ use schedlab_model::EventSink;
 use schedlab_program::Op;
 
 use crate::engine::Engine;
+use crate::grace_period::MEMORY;
 use crate::task::Stage;
 use crate::wait::NONE;
 
@@ -70,6 +71,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Request(_) if record.moved == READ => {
                 record.done();
+                self.call_rcu(cpu, MEMORY);
                 let server = std::mem::replace(&mut self.arena.objects.luggage(task).peer, NONE);
                 if server != NONE {
                     self.arena.objects.luggage(server).client = NONE;
@@ -119,6 +121,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::Reply(_) if record.moved == REPLIED => {
                 record.done();
+                self.call_rcu(cpu, MEMORY);
                 let client = std::mem::replace(&mut self.arena.objects.luggage(task).client, NONE);
                 if client != NONE {
                     self.arena.objects.luggage(client).peer = NONE;

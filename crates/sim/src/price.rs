@@ -82,12 +82,19 @@ pub(crate) struct Prices {
     fork: [u64; 2],
     exit: [u64; 2],
     pub(crate) reap: u64,
+    /// A run of RCU's thread.
+    pub(crate) grace_period: u64,
     memory_per_kib: u64,
     memory_chase: u64,
     /// The CPU time that an access of the disk costs the task that asks for it.
     pub(crate) disk_access: u64,
     /// Whether a synchronous write checks the inode's table block once the inode is written (Linux 6.5 on).
     pub(crate) table_after_inode: bool,
+    /// Whether a thread's stack is left to RCU as its other memory is freed (Linux 5.18 on), and what its mapping took (6.1 on).
+    pub(crate) stack_left_to_rcu: bool,
+    pub(crate) mappings_left_to_rcu: bool,
+    /// Whether files that are closed are left to RCU (Linux 6.6 and before).
+    pub(crate) files_left_to_rcu: bool,
     disk_latency: u64,
     disk_per_kib: u64,
     /// The CPU time that beginning a write past the page cache costs, and further where a block is written for the first time.
@@ -197,10 +204,14 @@ impl Prices {
             fork: [costs.fork_process.as_nanos(), costs.fork_thread.as_nanos()],
             exit: [costs.exit_process.as_nanos(), costs.exit_thread.as_nanos()],
             reap: costs.reap.as_nanos(),
+            grace_period: costs.grace_period.as_nanos(),
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
             disk_access: devices.disk_access.as_nanos(),
             table_after_inode: set.table_after_inode,
+            stack_left_to_rcu: set.stack_left_to_rcu,
+            mappings_left_to_rcu: set.mappings_left_to_rcu,
+            files_left_to_rcu: !set.files_typesafe,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
             begun_write: if devices.begun_write == Time::ZERO { devices.disk_access } else { devices.begun_write }
@@ -479,7 +490,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 45] {
+fn named(costs: &Costs) -> [(&'static str, Time); 46] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -526,5 +537,6 @@ fn named(costs: &Costs) -> [(&'static str, Time); 45] {
         ("exit_process", costs.exit_process),
         ("exit_thread", costs.exit_thread),
         ("reap", costs.reap),
+        ("grace_period", costs.grace_period),
     ]
 }

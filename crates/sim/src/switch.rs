@@ -66,6 +66,11 @@ impl<S: EventSink> Engine<'_, S> {
                 (record.stage, record.slept) = (Stage::Retry, true);
                 self.arena.objects.writebacks.begin(task.0);
             }
+            Op::GracePeriod => {
+                (record.stage, record.slept) = (Stage::Retry, true);
+                self.arena.objects.grace_periods.begin(task.0, self.arena.cpus.len());
+                self.leave_start(home.0);
+            }
             Op::Timer { timer, period } => {
                 let due = self.put_off(task.0, timer, period.as_nanos());
                 self.set_timer(task.0, due.saturating_sub(self.now));
@@ -110,6 +115,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.add_task(child, cursor, template, instance, parent);
         self.join_group(child.0);
         self.emit(cpu, EventKind::Fork { parent: task_id(parent), child });
+        self.leave_mappings(program.template(template).kind, cpu);
         self.reweight_threads(child, cpu);
         self.wake_new(child, cpu);
     }

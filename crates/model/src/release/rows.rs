@@ -101,6 +101,16 @@ rows! {
     table_after_inode: Fact, since (6, 5),
         no_commit "not found: read in fs/ext4/fsync.c (ext4_fsync_nojournal)";
 
+    /// A task's stack is left to RCU as the task's other memory is freed (`thread_stack_free_rcu`).
+    stack_left_to_rcu: Fact, since (5, 18),
+        no_commit "not found: seen in recordings of call_rcu, on 6.12 and not on 5.10";
+    /// Files that are closed leave no memory to RCU (`SLAB_TYPESAFE_BY_RCU`).
+    files_typesafe: Fact, since (6, 7),
+        commit "0ede61d8589c" "file: convert to SLAB_TYPESAFE_BY_RCU";
+    /// A process's mappings are in a tree whose nodes are left to RCU (`mt_free_rcu`), as where a thread's stack is mapped.
+    mappings_left_to_rcu: Fact, since (6, 1),
+        commit "524e00b36e8c" "mm: remove rb tree.";
+
     // --- what is modelled ---
 
     /// Task groups are modelled.

@@ -24,6 +24,8 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     waking(&mut found);
     found.cost("reap", found.direct("collecting_a_process"), 0.0);
     let [switch, wakeup, reap] = ["switch", "wakeup", "reap"].map(|name| found.get(name));
+    // What the kernel counts as a task's CPU time begins with the switch to it.
+    found.cost("grace_period", found.direct("run_of_rcu_s_thread"), switch);
     found.cost("operation", found.direct("operation"), 1.0);
     for name in [
         "tcp_connect",
@@ -193,6 +195,7 @@ impl Found<'_> {
             exit_process: time("exit_process"),
             exit_thread: time("exit_thread"),
             reap: time("reap"),
+            grace_period: time("grace_period"),
             unknown: self.unknown.iter().map(|name| (*name).to_owned()).collect(),
         }
     }
@@ -385,6 +388,7 @@ mod tests {
         let first = FIRST_WORK as f64 + operation + ns(costs.compute);
         add("beginning_of_a_process", signal + ns(costs.begin_process) + first);
         add("collecting_a_process", ns(costs.reap));
+        add("run_of_rcu_s_thread", ns(costs.switch) + ns(costs.grace_period));
         add("look_at_the_clock", ns(costs.clock));
         let post = call + ns(costs.futex_wake) + ns(costs.wakeup);
         add("post_that_wakes_here", post);
@@ -454,6 +458,7 @@ mod tests {
             exit_process: ns(40_000),
             exit_thread: ns(18_000),
             reap: ns(1_700),
+            grace_period: ns(4_100),
             unknown: Vec::new(),
         }
     }
@@ -463,7 +468,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 49);
+        assert_eq!(derived.spread.len(), 50);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

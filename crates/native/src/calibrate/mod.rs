@@ -11,6 +11,7 @@ mod derive;
 mod devices;
 mod disk;
 mod fork_cost;
+mod grace_period;
 mod idling;
 mod interrupts;
 mod labels;
@@ -88,6 +89,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         later.add(&format!("refill_of_{kib}_kib_after_migration"), refills.after_migration);
     }
     devices::memory(&mut samples);
+    grace_period::runs(hz(), &mut samples)?;
     let unmeasured = match directory {
         Some(directory) => disk::disk(&bench, directory, &mut samples, &mut later)?,
         None => Vec::new(),

@@ -69,6 +69,7 @@ pub fn some_costs() -> Costs {
         exit_process: nanos(40_000),
         exit_thread: nanos(6000),
         reap: nanos(9000),
+        grace_period: Time::ZERO,
         unknown: Vec::new(),
     }
 }

@@ -95,6 +95,7 @@ fn event(step: &Step) -> (&'static str, Value) {
         // No description that is written has them.
         Step::CompleteWrite => ("complete_write", text("")),
         Step::EndWriteback => ("end_writeback", text("")),
+        Step::GracePeriod => ("grace_period", text("")),
         Step::Request { port, bytes, reply } => {
             let (bytes, reply) = (count(u64::from(*bytes)), count(u64::from(*reply)));
             ("request", fields([("port", text(port)), ("bytes", bytes), ("reply", reply)]))
