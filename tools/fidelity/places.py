@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from fidelity.observation import Observation
-from fidelity.recorded_costs import SPANS, as_seen, sleeper
+from fidelity.recorded_costs import Waits, as_seen, woken
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.knobs import applied
 from schedlab.measure import calibration
@@ -97,11 +97,11 @@ class Place:
         recorder = [self._runner(), "record", *options, "--", *measure]
         said, _, _ = host.printed(self._run(recorder, timeout=1900)).rstrip("\n").rpartition("\n")
         found = calibration.calibrated(said, self._guest)
-        waits = [
-            self.record(sleeper(found.hz, span), seed=1, level=recorded).values["p50"]
-            for span in SPANS
-        ]
-        return replace(found, costs=as_seen(found.costs, *waits))
+        waits = {
+            name: self.record(workload, seed=1, level=recorded).values["p50"]
+            for name, workload in woken(found.hz).items()
+        }
+        return replace(found, costs=as_seen(found.costs, Waits(**waits)))
 
     def machine(self, costs: Calibration) -> Machine:
         """Return the machine that is simulated in its place."""

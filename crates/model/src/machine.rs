@@ -174,7 +174,10 @@ pub struct Costs {
     pub ipi_taken: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
-    /// Further time from a timer's interrupt to the switch where the CPU had idled for a tick or longer: it had stopped its tick.
+    /// Further time from the interrupt that ends an idle period of [`Costs::POLLED`] or longer to the switch: the tick starts again
+    /// (`tick_nohz_idle_exit`), and caches are cold. Of a timer's it is a part of `timer_taken`.
+    pub idle_switch: Time,
+    /// Further time from such an interrupt to the switch where the CPU had idled for a tick or longer: it had stopped its tick.
     pub tick_restart: Time,
     /// One timer interrupt, billed to the running task.
     pub tick: Time,
@@ -205,6 +208,9 @@ pub struct Costs {
     /// the woken task, whose run queue's clock is not updated between the wake-up and the switch (`rq_clock_skip_update`). In files without
     /// it, it is a part of `sleep_timer`.
     pub timer_taken: Time,
+    /// Of `timer_taken`, what lies between the wake-up and the switch: the interrupt sets the clock device for the next timer before it
+    /// ends (`hrtimer_interrupt`, `tick_program_event`).
+    pub timer_switch: Time,
     /// Waking a task that waits for a futex, beyond the system call and the wake-up itself.
     pub futex_wake: Time,
     /// Waiting for a futex, beyond the system call and going to sleep.
@@ -268,6 +274,10 @@ pub struct Costs {
 impl Costs {
     /// A task that computes for less reads no clock, which would take longer: [`Costs::compute`] is charged from here on.
     pub const CLOCKED: Time = Time::from_nanos(1_000);
+
+    /// For so long a hypervisor polls before it gives a halted CPU away (KVM's `halt_poll_ns`): [`Costs::idle_switch`] is charged where a
+    /// CPU idled for longer.
+    pub const POLLED: Time = Time::from_micros(200);
 
     /// All zero: only the work itself takes time.
     pub fn ideal() -> Self {

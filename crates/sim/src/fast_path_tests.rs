@@ -134,6 +134,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             ipi_idle: Time::from_nanos(1100),
             ipi_taken: Time::from_nanos(400),
             idle_exit: Time::from_nanos(2500),
+            idle_switch: Time::from_nanos(800),
             tick_restart: Time::from_nanos(1300),
             tick: Time::from_nanos(1500),
             system_call: Time::from_nanos(90),
@@ -147,6 +148,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             lingering: Time::from_nanos(150),
             interrupt: Time::from_nanos(380),
             timer_taken: Time::from_nanos(290),
+            timer_switch: Time::from_nanos(170),
             ..Costs::ideal()
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),

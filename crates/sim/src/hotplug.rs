@@ -75,7 +75,8 @@ impl<S: EventSink> Engine<'_, S> {
             record.cpu = to.0;
             record.debt += self.prices.migration();
             record.account.migrations += 1;
-            self.queued(task.0, to.0, cpu, self.way_out_of_idle(to.0));
+            let exit = self.way_out_of_idle(to.0);
+            self.queued(task.0, to.0, cpu, exit);
         }
         self.refresh(cpu);
     }

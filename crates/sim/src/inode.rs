@@ -381,7 +381,7 @@ impl<S: EventSink> Engine<'_, S> {
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
         // Kernel threads are mostly woken in interrupts that there are anyway.
-        cost += if self.arena.tasks[task as usize].background { 0 } else { self.interrupt_alone(cpu) };
+        cost += if self.arena.tasks[task as usize].background { 0 } else { self.rest_of_interrupt(task, cpu) };
         self.bill_timer(task, cpu);
         if recalled {
             return cost;

@@ -30,6 +30,7 @@ pub(crate) struct Prices {
     ipi_idle: u64,
     ipi_taken: u64,
     idle_exit: u64,
+    idle_switch: u64,
     tick_restart: u64,
     /// Costs that were not measured, and how often the run would have charged them.
     unknown: Unknown,
@@ -52,6 +53,7 @@ pub(crate) struct Prices {
     pub(crate) next_timer: u64,
     pub(crate) interrupt: u64,
     pub(crate) timer_taken: u64,
+    pub(crate) timer_switch: u64,
     /// A system call that wakes the tasks that wait for a futex, beyond the wake-up.
     pub(crate) futex_wake: u64,
     /// A system call that waits for a futex, and going to sleep in that.
@@ -168,6 +170,7 @@ impl Prices {
             ipi_taken: costs.ipi_taken.as_nanos(),
             unknown: Unknown::new(&costs.unknown)?,
             idle_exit: costs.idle_exit.as_nanos(),
+            idle_switch: costs.idle_switch.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
             tick: costs.tick.as_nanos(),
             system_call: costs.system_call.as_nanos(),
@@ -182,6 +185,7 @@ impl Prices {
             next_timer: costs.next_timer.as_nanos(),
             interrupt: costs.interrupt.as_nanos(),
             timer_taken: costs.timer_taken.as_nanos(),
+            timer_switch: costs.timer_switch.as_nanos(),
             futex_wake: call(costs.futex_wake),
             futex_wait: call(block.saturating_add(costs.futex_wait)),
             clock: costs.clock.as_nanos(),
@@ -279,18 +283,18 @@ impl Prices {
             | self.ipi_taken
             | self.lingering
             | self.schedule;
-        let idling = self.idle_exit | self.tick_restart | self.tick | self.balance | self.migration;
-        let operating =
-            self.operation | self.compute | self.sleep | self.next_timer | self.interrupt | self.timer_taken;
-        self.free_switches && waking | idling | operating == 0 && self.unknown.is_empty()
+        let idling = self.idle_exit | self.idle_switch | self.tick_restart | self.tick | self.balance | self.migration;
+        let timers = self.sleep | self.next_timer | self.interrupt | self.timer_taken | self.timer_switch;
+        let operating = self.operation | self.compute;
+        self.free_switches && waking | idling | timers | operating == 0 && self.unknown.is_empty()
     }
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to the task that the timer wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
-        let idling =
-            self.idle_exit | self.tick_restart | self.ipi_idle | self.wakeup | self.schedule | self.timer_taken;
-        idling == 0 && self.unknown.is_empty()
+        let idling = self.idle_exit | self.idle_switch | self.tick_restart | self.ipi_idle;
+        let waking = self.wakeup | self.schedule | self.timer_taken | self.timer_switch;
+        idling | waking == 0 && self.unknown.is_empty()
     }
 
     /// Waking a task of another CPU, beyond the wake-up.
@@ -319,6 +323,12 @@ impl Prices {
     pub(crate) fn idle_exit(&self) -> u64 {
         self.unknown.charge(Between::IdleExit);
         self.idle_exit
+    }
+
+    /// What an idle CPU takes besides, from its interrupt to the switch, that has idled since then.
+    #[inline]
+    pub(crate) fn idle_switch(&self, now: u64, since: u64) -> u64 {
+        if now - since < Costs::POLLED.as_nanos() { 0 } else { self.idle_switch }
     }
 
     /// What a stopped tick takes besides.
@@ -490,7 +500,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 46] {
+fn named(costs: &Costs) -> [(&'static str, Time); 48] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -504,6 +514,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 46] {
         ("ipi_idle", costs.ipi_idle),
         ("ipi_taken", costs.ipi_taken),
         ("idle_exit", costs.idle_exit),
+        ("idle_switch", costs.idle_switch),
         ("tick_restart", costs.tick_restart),
         ("tick", costs.tick),
         ("system_call", costs.system_call),
@@ -518,6 +529,7 @@ fn named(costs: &Costs) -> [(&'static str, Time); 46] {
         ("next_timer", costs.next_timer),
         ("interrupt", costs.interrupt),
         ("timer_taken", costs.timer_taken),
+        ("timer_switch", costs.timer_switch),
         ("futex_wake", costs.futex_wake),
         ("futex_wait", costs.futex_wait),
         ("clock", costs.clock),

@@ -23,9 +23,38 @@ impl<S: EventSink> Engine<'_, S> {
         if !told && (idles || self.must_switch(cpu)) { self.prices.ipi(idles) } else { 0 }
     }
 
-    /// How long a CPU takes to leave idle before it looks at another CPU's notification.
-    pub(crate) fn way_out_of_idle(&self, cpu: u32) -> u64 {
-        if self.arena.cpus[cpu as usize].current == NONE { self.prices.idle_exit() } else { 0 }
+    /// How long a CPU takes to leave idle for another CPU's notification, up to the scheduler's pass.
+    pub(crate) fn way_out_of_idle(&mut self, cpu: u32) -> u64 {
+        if self.arena.cpus[cpu as usize].current != NONE {
+            return 0;
+        }
+        self.prices.idle_exit() + self.end_of_idle(cpu)
+    }
+
+    /// What lies between the interrupt that an idle CPU takes and the scheduler's pass (`tick_nohz_idle_exit`), by how long it idled. One that
+    /// idled through the time of a tick had stopped it, and sees to the time that has passed since (`tick_nohz_update_jiffies`).
+    #[inline]
+    pub(crate) fn end_of_idle(&mut self, cpu: u32) -> u64 {
+        let record = &self.arena.cpus[cpu as usize];
+        if record.current != NONE {
+            return 0;
+        }
+        let since = record.idle_since;
+        let restart = if since < self.ticks.last(self.now) { self.prices.tick_restart() } else { 0 };
+        self.prices.idle_switch(self.now, since) + restart
+    }
+
+    /// What of its timer's interrupt lies between a task's wake-up and the switch to it.
+    #[inline]
+    pub(crate) fn timer_switch(&self, task: u32) -> u64 {
+        if self.prices.timer_switch > 0 && self.is_timed(task) { self.prices.timer_switch } else { 0 }
+    }
+
+    /// Whether the task sleeps, or slept last, until a timer expires.
+    #[inline]
+    fn is_timed(&self, task: u32) -> bool {
+        let record = &self.arena.tasks[task as usize];
+        !record.background && matches!(record.op, Op::Sleep(_) | Op::Delay(_) | Op::Timer { .. })
     }
 
     /// The task is about to be woken: if its dequeue is delayed, its sleep and its next switch in cost less. The task has gone to sleep
@@ -35,17 +64,6 @@ impl<S: EventSink> Engine<'_, S> {
         if self.prices.lingering > 0 {
             self.arena.tasks[task as usize].was_delayed = self.sched.entity(task_id(task)).sched_delayed;
         }
-    }
-
-    /// What a CPU takes that idled through the time of a tick, takes an interrupt and goes on to work: it had stopped its tick, and sees to
-    /// the time that has passed since (`tick_nohz_update_jiffies`).
-    #[inline]
-    pub(crate) fn tick_restart(&mut self, cpu: u32) -> u64 {
-        let record = &self.arena.cpus[cpu as usize];
-        if record.current == NONE && record.idle_since < self.ticks.last(self.now) {
-            return self.prices.tick_restart();
-        }
-        0
     }
 
     /// Tells an idle CPU to schedule, which knows of it `late`.
@@ -90,7 +108,16 @@ impl<S: EventSink> Engine<'_, S> {
         self.summon(cpu, cost);
     }
 
-    /// The cost of a timer's interrupt that has woken a task and after which the interrupted task goes on.
+    /// What a timer's interrupt that has woken the task costs the current task of its CPU beyond the wake-up: all of it where that task goes
+    /// on, or what comes before the switch to the woken one.
+    #[inline]
+    pub(crate) fn rest_of_interrupt(&self, task: u32, cpu: u32) -> u64 {
+        let here = self.arena.tasks[task as usize].cpu == cpu;
+        let before = if here && !self.interrupted_goes_on(cpu) { self.timer_switch(task) } else { 0 };
+        self.interrupt_alone(cpu) + before
+    }
+
+    /// The cost of an interrupt that has woken a task and after which the interrupted task goes on.
     #[inline]
     pub(crate) fn interrupt_alone(&self, cpu: u32) -> u64 {
         if self.interrupted_goes_on(cpu) { self.prices.interrupt } else { 0 }
@@ -101,18 +128,18 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu))
     }
 
-    /// Bills the interrupt of the timer that ended a task's sleep to that task, where it was woken on the interrupted CPU and no current task
-    /// continues there.
+    /// Bills what comes after the switch of the interrupt of the timer that ended a task's sleep to that task, where it was woken on the
+    /// interrupted CPU and no current task continues there.
     #[inline]
     pub(crate) fn bill_timer(&mut self, task: u32, cpu: u32) {
-        let cost = self.prices.timer_taken;
-        if cost == 0 {
+        if self.prices.timer_taken == 0 || self.interrupted_goes_on(cpu) || !self.is_timed(task) {
             return;
         }
-        let continues = self.interrupted_goes_on(cpu);
+        let idle = &self.arena.cpus[cpu as usize];
+        let left = if idle.current == NONE { self.prices.idle_switch(self.now, idle.idle_since) } else { 0 };
+        let cost = self.prices.timer_taken.saturating_sub(self.prices.timer_switch + left);
         let record = &mut self.arena.tasks[task as usize];
-        let slept = matches!(record.op, Op::Sleep(_) | Op::Delay(_) | Op::Timer { .. });
-        if slept && !continues && record.cpu == cpu && !record.background {
+        if record.cpu == cpu {
             record.debt += cost;
         }
     }

@@ -69,7 +69,8 @@ impl<S: EventSink> Engine<'_, S> {
         (record.cpu, record.remaining) = (to, 0);
         record.debt += self.prices.migration();
         record.account.migrations += 1;
-        self.queued(task, to, cpu, self.way_out_of_idle(to));
+        let exit = self.way_out_of_idle(to);
+        self.queued(task, to, cpu, exit);
         // The CPU switches to one of its other tasks.
         self.switch(cpu, TaskState::Running);
     }

@@ -168,7 +168,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.tasks[task.index()].cpu = target.0;
         self.sched.wake_up_new_task(task, target);
         self.emit(cpu, EventKind::WakeupNew { task, target });
-        self.queued(task.0, target.0, cpu, self.way_out_of_idle(target.0));
+        let exit = self.way_out_of_idle(target.0);
+        self.queued(task.0, target.0, cpu, exit);
         self.settle_moves(cpu);
     }
 
@@ -217,7 +218,8 @@ impl<S: EventSink> Engine<'_, S> {
         let cost = self.prices.wakeup + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
-        let exit = if taken_here { self.tick_restart(target) } else { self.way_out_of_idle(target) };
+        let exit =
+            if taken_here { self.end_of_idle(target) + self.timer_switch(task) } else { self.way_out_of_idle(target) };
         self.queued(task, target, cpu, cost + exit);
         self.settle_moves(cpu);
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)

@@ -59,6 +59,36 @@ fn an_interrupt_costs_the_task_that_goes_on_after_it() {
 }
 
 #[test]
+fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
+    // In microseconds: a wake-up takes 7 and the timer's interrupt 9, of which 4 are between the wake-up and the switch, and 3 more after an
+    // idle period of 200 or longer. The task comes at 0 and sleeps for 100: it comes at 100 + 7 + 4 = 111 and pays the other 5, until 116. It
+    // sleeps for 300 until 416, comes at 416 + 7 + 4 + 3 = 430, and pays the other 2, until 432.
+    let costs = Costs {
+        wakeup: micros(7),
+        timer_taken: micros(9),
+        timer_switch: micros(4),
+        idle_switch: micros(3),
+        ..Costs::ideal()
+    };
+    let sleep = |time| Step::Sleep(microseconds(time));
+    let sleeps = vec![sleep(100), sleep(300)];
+    let alone = workload(vec![task("alone", 1, Attributes::default(), sleeps.clone())]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
+        assert_eq!(times, [0, 0, 111, 116, 430, 432], "{release}");
+        assert_eq!(shares(&outcome, 0)[1], 5 + 2, "{release}");
+    }
+    // Where it preempts a task that computes, that one has paid the 7 and the 4 by then: 111, and 116 + 300 + 11.
+    let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(500))]);
+    let both = workload(vec![hog, task("sleeper", 1, fifo(2), sleeps)]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
+    let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
+    assert_eq!(times, [0, 0, 111, 116, 427, 432, 532]);
+    assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [500 + 2 * 11, 2 * 5]);
+}
+
+#[test]
 fn a_timer_s_interrupt_costs_the_woken_task_where_no_other_continues() {
     // 'computes' is woken at 50 on an idle CPU, which takes 7: it comes at 57, pays 4 for its timer's interrupt and computes until 161. At
     // 100 the timer of 'sleeps' expires; waking it takes 7.

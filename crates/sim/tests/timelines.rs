@@ -231,6 +231,29 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
     assert_eq!(outcome.cpu_busy_ns, [1_010_000, 5000]);
 }
 
+#[test]
+fn a_remote_cpu_takes_longer_out_of_a_long_idle_period() {
+    // In microseconds: a wake-up takes 4, leaving idle 50, 8 more after 200 and 20 more where the CPU idled through a tick. The reader idles
+    // from 100 on (its CPU had idled for less than 200), and is woken at 1050, at 3050 and at 8050 of the writer's time, that begins at 50: after
+    // 950 the switch comes at 1050 + 4 + 58 = 1112, and after the tick at 4000, which comes as the reader idles since 3116, it is 20 later.
+    let costs = Costs {
+        wakeup: micros(4),
+        idle_exit: micros(50),
+        idle_switch: micros(8),
+        tick_restart: micros(20),
+        ..Costs::ideal()
+    };
+    let steps = [1000, 2000, 5000].into_iter().flat_map(|time| [Step::Run(microseconds(time)), write("c", 1)]);
+    let writer = task("writer", 1, fifo(1), steps.collect());
+    let reader = task("reader", 1, fifo(1), vec![Step::Loop { count: 3, steps: vec![read("c", 1)] }]);
+    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
+    let (_, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let comes: Vec<u64> =
+        switches(&events).iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time).collect();
+    // The writer is at 1054 after the first message, at 3058 after the second one and at 8062 after the third.
+    assert_eq!(comes, [100, 1054 + 58, 3058 + 58, 8062 + 58 + 20]);
+}
+
 /// A reader on CPU 1, and a writer on CPU 0 that computes for 1 ms before it wakes the reader.
 fn writer_and_reader() -> Workload {
     let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);

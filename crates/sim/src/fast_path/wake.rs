@@ -65,7 +65,7 @@ impl<S: EventSink> Engine<'_, S> {
         );
         if !FREE && !runs && home == target {
             self.bill_timer(task, home);
-            self.flat_rouse(home);
+            self.flat_rouse(task, home);
             return Ok(());
         }
         if !FREE {
@@ -133,7 +133,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// What a timer's wake-up costs, and what follows it.
     fn pay_wakeup(&mut self, task: u32, home: u32, target: u32, runs: bool) {
         let (remote, exit) = if target == home {
-            (0, self.tick_restart(target))
+            (0, self.end_of_idle(target) + self.timer_switch(task))
         } else {
             (self.prices.wakeup_remote() + self.ipi_to(target), self.way_out_of_idle(target))
         };
@@ -143,7 +143,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.settle_moves(home);
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
-        let cost = cost + self.interrupt_alone(home);
+        let cost = cost + self.rest_of_interrupt(task, home);
         self.bill_timer(task, home);
         // Where nothing is billed and no task was queued here, the interrupted CPU goes on as it did.
         if (cost > 0 || target == home) && known!(self.arena.cpus[home as usize]).current != NONE {
@@ -167,8 +167,8 @@ impl<S: EventSink> Engine<'_, S> {
     /// What follows on an idle CPU after the interrupt that has woken a task there: [`Engine::pay_wakeup`]. No task pays, as none is
     /// interrupted.
     #[inline(always)]
-    fn flat_rouse(&mut self, cpu: u32) {
-        let late = self.prices.wakeup + self.tick_restart(cpu);
+    fn flat_rouse(&mut self, task: u32, cpu: u32) {
+        let late = self.prices.wakeup + self.end_of_idle(cpu) + self.timer_switch(task);
         self.idle -= 1;
         let record = known!(mut self.arena.cpus[cpu as usize]);
         record.resched_at = self.now + late + self.prices.schedule;
