@@ -15,12 +15,17 @@ use schedlab_program::FileOp;
 
 use crate::engine::Engine;
 use crate::inode::{INODE, TABLE_BLOCK};
+use crate::rwsem::Hold;
+use crate::submission::InodeLock;
 use crate::task::Stage;
 use crate::wait::NONE;
 
-/// Where a worker is beside the steps of `inode.rs`: it has taken a write, and is to ask for the leaf of the block.
+/// Where a worker is beside the steps of `inode.rs`: it has taken a write; is to take the extent tree; makes the block an initialised one there; and is
+/// to ask for the leaf of the block.
 const TAKEN: u32 = 20;
-const LEAF: u32 = 21;
+const TREE: u32 = 21;
+const CONVERTS: u32 = 22;
+const LEAF: u32 = 23;
 
 /// A write that the disk does, or has done.
 #[derive(Debug, Clone, Copy)]
@@ -163,9 +168,16 @@ impl<S: EventSink> Engine<'_, S> {
                 let Some(write) = pool.done.pop_front() else { return 0 };
                 self.arena.tasks[worker as usize].moved = TAKEN;
                 self.arena.objects.luggage(worker).write = Some(write);
-                self.prices.completion + if write.first { self.prices.first_completion } else { 0 }
+                self.prices.completion
             }
             TAKEN => 0,
+            TREE => {
+                let write = self.arena.objects.luggage(worker).write;
+                let inode = write.map(|write| &self.arena.objects.inodes[write.file as usize]);
+                let free = inode.is_none_or(|inode| inode.extents.is_free_for(worker, Hold::Write));
+                if free { 0 } else { self.prices.block }
+            }
+            CONVERTS => self.prices.first_completion,
             LEAF => self.prices.completion_access,
             _ => {
                 let Some(write) = self.arena.objects.luggage(worker).write else { return 0 };
@@ -191,9 +203,16 @@ impl<S: EventSink> Engine<'_, S> {
             return self.switch(cpu, TaskState::Interruptible);
         };
         match record.moved {
-            TAKEN if write.first => {
+            TAKEN if write.first => record.moved = TREE,
+            TREE => {
+                if self.take_lock(worker, cpu, write.file, InodeLock::Extents, Hold::Write) {
+                    self.arena.tasks[worker as usize].moved = CONVERTS;
+                }
+            }
+            CONVERTS => {
                 record.moved = LEAF;
                 self.arena.objects.inodes[write.file as usize].change_extents();
+                self.release_lock(worker, cpu, write.file, InodeLock::Extents, Hold::Write);
             }
             TAKEN => record.moved = INODE,
             LEAF => {

@@ -26,6 +26,9 @@ impl<S: EventSink> Engine<'_, S> {
         if is_synchronous(op.verb, opening) {
             return self.plan_synchronous(task, op);
         }
+        if self.submits(task, op).is_some() {
+            return self.plan_submission(task, op);
+        }
         if self.arena.tasks[task as usize].moved == ASKED {
             return 0;
         }
@@ -47,19 +50,15 @@ impl<S: EventSink> Engine<'_, S> {
         if is_synchronous(op.verb, opening) {
             return self.write_synchronously(task, cpu, op);
         }
+        if let Some(depth) = self.submits(task, op) {
+            return self.submit_write(task, cpu, op, depth);
+        }
         let disk = self.prices.disk(op.bytes);
         let now = self.now;
         let record = &mut self.arena.tasks[task as usize];
         if record.moved == ASKED {
             record.done();
             return;
-        }
-        if let FileVerb::SubmitWrite(depth) = op.verb
-            && self.has_workers(cpu)
-        {
-            let done = self.arena.objects.access_disk(now, disk);
-            self.begin_write(task, cpu, op, done);
-            return self.await_writes(task, cpu, depth - 1);
         }
         let record = &mut self.arena.tasks[task as usize];
         match (op.verb, opening) {

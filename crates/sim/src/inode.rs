@@ -20,6 +20,7 @@ use schedlab_program::{FileOp, Op};
 use crate::engine::Engine;
 use crate::event_queue::NEVER;
 use crate::files::is_synchronous;
+use crate::rwsem::RwSem;
 use crate::task::Stage;
 use crate::wait::{NONE, WaitQueue};
 
@@ -70,12 +71,15 @@ pub(crate) struct Inode {
     table_waiters: WaitQueue,
     /// Workers that wrote it and found it being written again when they came to look (`__wait_on_buffer`).
     table_watchers: WaitQueue,
+    /// `i_rwsem`, as far as writes past the page cache take it, and the lock of the extent tree (`i_data_sem`).
+    pub(crate) lock: RwSem,
+    pub(crate) extents: RwSem,
     /// Pages that were written to the disk, as bits of words.
     initialised: Vec<u64>,
 }
 
 impl Inode {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             pages: Vec::new(),
             dirty: false,
@@ -87,6 +91,8 @@ impl Inode {
             table_writer: NONE,
             table_waiters: WaitQueue::EMPTY,
             table_watchers: WaitQueue::EMPTY,
+            lock: RwSem::default(),
+            extents: RwSem::default(),
             initialised: Vec::new(),
         }
     }

@@ -70,9 +70,11 @@ mod price;
 #[cfg(test)]
 mod reason_tests;
 mod rescheduling;
+mod rwsem;
 mod setting;
 mod slabs;
 pub mod speed;
+mod submission;
 mod switch;
 mod sync;
 mod task;

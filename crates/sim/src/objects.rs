@@ -8,6 +8,7 @@ use schedlab_program::{Places, Program};
 use crate::completions::{Pool, Write};
 use crate::grace_period::GracePeriods;
 use crate::inode::Inode;
+use crate::rwsem::Hold;
 use crate::wait::{NONE, WaitQueue};
 use crate::writeback::Writebacks;
 
@@ -74,6 +75,8 @@ pub(crate) struct Luggage {
     /// Writes that it began and that no kernel thread has completed, and with how many it goes on.
     pub(crate) writes: u32,
     pub(crate) enough: u32,
+    /// How it holds the lock of the inode to which it begins a write.
+    pub(crate) hold: Option<Hold>,
     /// The write that it completes as a kernel thread.
     pub(crate) write: Option<Write>,
     /// Its attributes while it is served as another task's holder of a mutex.

@@ -97,6 +97,8 @@ pub(crate) struct Prices {
     pub(crate) mappings_left_to_rcu: bool,
     /// Whether files that are closed are left to RCU (Linux 6.6 and before).
     pub(crate) files_left_to_rcu: bool,
+    /// Whether first writes past the page cache hold the inode's lock as readers, side by side (Linux 6.3 on).
+    pub(crate) shares_first_writes: bool,
     disk_latency: u64,
     disk_per_kib: u64,
     /// The CPU time that beginning a write past the page cache costs, and further where a block is written for the first time.
@@ -216,6 +218,7 @@ impl Prices {
             stack_left_to_rcu: set.stack_left_to_rcu,
             mappings_left_to_rcu: set.mappings_left_to_rcu,
             files_left_to_rcu: !set.files_typesafe,
+            shares_first_writes: set.shares_first_writes,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
             begun_write: if devices.begun_write == Time::ZERO { devices.disk_access } else { devices.begun_write }

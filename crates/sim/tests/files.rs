@@ -190,6 +190,48 @@ fn workers_wait_for_one_another_s_table_block_since_6_5() {
 }
 
 #[test]
+fn first_writes_of_a_file_hold_its_lock_one_after_the_other_before_6_3() {
+    // In microseconds, each task on a CPU of its own. Both look at 1 whether their block was written. Before 6.3 task 0 takes the inode's lock for
+    // itself, makes room (10) and hands the write to the disk (40) until 51; task 1 gives up and sleeps (5) from 6 to 51, when the block was written.
+    // Since then both hold the lock, and task 1 sleeps only while task 0 makes room, from 6 to 11, and makes room itself.
+    for (release, sleep, first) in [("5.10", 45, 0), ("6.1", 45, 0), ("6.12", 5, 10), ("7.2", 5, 10)] {
+        let machine = Machine { cpus: 2, ..machine_with_workers() };
+        let submit = Step::SubmitWrite { access: access(), depth: 8 };
+        let pinned = |cpu| Attributes { affinity: vec![cpu], ..Attributes::default() };
+        let tasks = [0, 1].map(|cpu| task(&format!("writer.{cpu}"), 1, pinned(cpu), vec![submit.clone()]));
+        let mut all = workload(tasks.to_vec());
+        all.files = [("f".to_owned(), File { size: 64 * 4096, open: Opening::Direct })].into();
+        let (outcome, _) = run(&machine.with_background(all).unwrap(), release, &machine);
+        let found = [0, 1].map(|task| (outcome.tasks[task].sleep_ns / 1000, outcome.tasks[task].run_ns / 1000));
+        assert_eq!(found, [(0, 51), (sleep, 46 + first)], "{release}");
+    }
+}
+
+#[test]
+fn a_worker_sleeps_for_the_extent_tree_that_a_writer_holds() {
+    // In microseconds. Task 0, on CPU 0, begins the first write of the file's first block until 51, which the disk has done at 151; CPU 0's worker
+    // has completed it (20) at 171, but for the tree. Task 1, on CPU 1, begins an overwrite of that block at 125 (1 + 40), looks (1), and makes room for
+    // the next block from 167 to 177. The worker gives up (5) and sleeps from 176 to 177. Had task 1 begun at 225, the worker would not have.
+    let pinned = |cpu| Attributes { affinity: vec![cpu], ..Attributes::default() };
+    for (begins, sleeps) in [(125, true), (225, false)] {
+        let machine = Machine { cpus: 2, ..machine_with_workers() };
+        let submit = Step::SubmitWrite { access: FileAccess { bytes: 4096, ..access() }, depth: 8 };
+        let work = Step::Run(schedlab_model::Duration::Fixed(micros(begins)));
+        let tasks = vec![
+            task("first", 1, pinned(0), vec![submit.clone(), Step::AwaitFiles]),
+            task("second", 1, pinned(1), vec![work, submit.clone(), submit]),
+        ];
+        let mut all = workload(tasks);
+        all.files = [("f".to_owned(), File { size: 64 * 4096, open: Opening::Direct })].into();
+        let (_, events) = run(&machine.with_background(all).unwrap(), "6.12", &machine);
+        let switches = switches(&events);
+        let slept =
+            switches.iter().any(|switch| *switch == (176, -1)) && switches.iter().any(|(at, to)| *at == 177 && *to > 1);
+        assert_eq!(slept, sleeps, "{begins} {switches:?}");
+    }
+}
+
+#[test]
 fn without_their_cost_no_kernel_thread_is_there_and_the_disk_completes_writes_by_itself() {
     let submit = Step::SubmitWrite { access: access(), depth: 1 };
     let alone = with_a_file(vec![(1, vec![submit])], Opening::Direct);

@@ -100,6 +100,9 @@ rows! {
     /// A synchronous write accesses the inode's table block after the inode.
     table_after_inode: Fact, since (6, 5),
         no_commit "not found: read in fs/ext4/fsync.c (ext4_fsync_nojournal)";
+    /// A write past the page cache to blocks that were never written holds the inode's lock as a reader, as an overwrite does.
+    shares_first_writes: Fact, since (6, 3),
+        no_commit "not found: seen in stacks recorded on 6.1 and 6.12 (ext4_dio_write_checks)";
 
     /// A task's stack is left to RCU as the task's other memory is freed (`thread_stack_free_rcu`).
     stack_left_to_rcu: Fact, since (5, 18),
