@@ -56,6 +56,8 @@ pub struct Devices {
     /// CPU time for each access of the disk that the thread asks for, and of a task that writes synchronously for the inode's table block; zero
     /// for that of any access there.
     pub completion_access: Time,
+    /// CPU time of the kernel thread that hands an access to the disk (`blk_mq_run_work_fn`); without it the asking task does.
+    pub dispatch: Time,
     /// Further CPU time of a task that writes a block synchronously for the first time (`ext4_ext_handle_unwritten_extents`).
     pub first_sync_write: Time,
     /// CPU time of the kernel thread that ends the writeback of such a write (`ext4_end_io_rsv_work`); without it the disk's interrupt does.
@@ -75,6 +77,7 @@ impl Devices {
         completion: Time::ZERO,
         first_completion: Time::ZERO,
         completion_access: Time::ZERO,
+        dispatch: Time::ZERO,
         first_sync_write: Time::ZERO,
         first_writeback: Time::ZERO,
     };

@@ -68,20 +68,22 @@ impl Machine {
         let converts = self.devices.first_writeback > Time::ZERO && workload.writes_synchronously();
         // What runs beside a recorded workload was recorded with it.
         let frees = self.costs.grace_period > Time::ZERO && !workload.has_background();
+        let dispatches = self.devices.dispatch > Time::ZERO && workload.accesses_the_disk();
         let workload = match self.background.as_deref().filter(|_| !workload.has_background()) {
             Some(background) => workload.beside(background, self.cpus)?,
             None => workload,
         };
-        if writes == 0 && !converts && !frees {
+        if writes == 0 && !converts && !frees && !dispatches {
             return Ok(workload);
         }
-        workload.beside(&self.kernel_threads(writes, converts, frees), self.cpus)
+        workload.beside(&self.kernel_threads(writes, [converts, frees, dispatches]), self.cpus)
     }
 
     /// Workers of each CPU (`kworker`, of a workqueue that is bound to it), as many as writes that may be under way: the kernel makes
     /// further ones as soon as all sleep. Beside them the one of a workqueue that is not (`ext4-rsv-conversion`, one work at a time), where
-    /// there is one, and RCU's thread, where that is simulated.
-    fn kernel_threads(&self, writes: u32, converts: bool, frees: bool) -> Workload {
+    /// there is one, RCU's thread, where that is simulated, and each CPU's thread that hands accesses to the disk (`kblockd`, of the lowest nice
+    /// value).
+    fn kernel_threads(&self, writes: u32, [converts, frees, dispatches]: [bool; 3]) -> Workload {
         let thread = |name: String, instances: u32, affinity: Vec<u32>, step: Step| Task {
             name,
             instances,
@@ -98,6 +100,14 @@ impl Machine {
         }
         if frees {
             tasks.push(thread("rcu_gp".to_owned(), 1, Vec::new(), Step::GracePeriod));
+        }
+        if dispatches {
+            let of = |cpu: u32| {
+                let mut thread = thread(format!("kworker/{cpu}:0H"), 1, vec![cpu], Step::Dispatch);
+                thread.attributes.iter_mut().for_each(|attributes| attributes.nice = -20);
+                thread
+            };
+            tasks.extend((0..self.cpus).map(of));
         }
         Workload { name: "kernel threads".to_owned(), tasks, ..Workload::default() }
     }

@@ -214,6 +214,9 @@ pub enum Step {
     /// [`Machine::with_background`](crate::Machine::with_background) adds; no description of a workload has it.
     #[serde(skip)]
     CompleteWrite,
+    /// Hand an access to the disk, as a kernel thread does, waiting for one; of those tasks as well.
+    #[serde(skip)]
+    Dispatch,
     /// End the writeback of a block that was written synchronously for the first time, as a kernel thread does, waiting for one; of those tasks
     /// as well.
     #[serde(skip)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Clamp, File, Group, ModelError, Opening, Step, Time};
+use crate::{Clamp, File, FileAccess, Group, ModelError, Opening, Step, Time};
 
 /// The most tasks that one run may have, so that a typing error does not use up the machine's memory.
 pub const MAX_TASKS: u64 = 1_000_000;
@@ -319,6 +319,17 @@ impl Workload {
             depth => depth.saturating_mul(task.instances.saturating_add(forked(&task.name))),
         };
         self.tasks.iter().map(of).fold(0, u32::saturating_add).min(MOST_WORKERS)
+    }
+
+    /// Whether a task reads or writes a file past the page cache, or synchronously.
+    pub(crate) fn accesses_the_disk(&self) -> bool {
+        let past = |access: &FileAccess| self.files.get(&access.file).is_some_and(|file| file.open != Opening::Cached);
+        let asks = |step: &Step| match step {
+            Step::ReadFile(access) | Step::WriteFile(access) => past(access),
+            Step::SubmitRead { .. } | Step::SubmitWrite { .. } => true,
+            _ => false,
+        };
+        self.tasks.iter().any(|task| any_step(&task.steps, &asks))
     }
 
     /// Whether a task writes a file synchronously that was not filled before, as those are that tasks read.

@@ -64,6 +64,7 @@ pub(crate) fn asleep_fault(task: &Task) -> Option<String> {
                 | Step::Timer { .. }
                 | Step::Acquire(_)
                 | Step::CompleteWrite
+                | Step::Dispatch
                 | Step::EndWriteback
                 | Step::GracePeriod
         )

@@ -196,6 +196,7 @@ impl Objects {
             Step::SubmitRead { access, depth } => self.file(workload, access, FileVerb::SubmitRead(*depth))?,
             Step::AwaitFiles => Op::AwaitFiles,
             Step::CompleteWrite => Op::CompleteWrite,
+            Step::Dispatch => Op::Dispatch,
             Step::EndWriteback => Op::EndWriteback,
             Step::GracePeriod => Op::GracePeriod,
             Step::Request { port, bytes, reply } => {

@@ -94,6 +94,8 @@ pub enum Op {
     AwaitFiles,
     /// Complete a write that the disk has done, as a kernel thread, waiting for one.
     CompleteWrite,
+    /// Hand an access to the disk, as a kernel thread, waiting for one.
+    Dispatch,
     /// End the writeback of a block's first synchronous write, as a kernel thread, waiting for one.
     EndWriteback,
     /// Begin or end a grace period, as RCU's kernel thread, waiting until there is one to begin or to end.

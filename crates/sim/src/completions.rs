@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::FileOp;
 
+use crate::dispatch::Access;
 use crate::engine::Engine;
 use crate::inode::{INODE, TABLE_BLOCK};
 use crate::rwsem::Hold;
@@ -84,8 +85,8 @@ impl<S: EventSink> Engine<'_, S> {
         pool.idle.push(worker);
     }
 
-    /// A task begins a write, which the disk has done at `done`.
-    pub(crate) fn begin_write(&mut self, task: u32, cpu: u32, op: FileOp, done: u64) {
+    /// A task begins a write.
+    pub(crate) fn begin_write(&mut self, task: u32, cpu: u32, op: FileOp) {
         let first = self.is_first_write(task, op);
         let tick = (self.now + self.ticks.phase) / self.period;
         let pages = self.pages(task, op);
@@ -93,10 +94,15 @@ impl<S: EventSink> Engine<'_, S> {
         inode.initialise(pages);
         inode.touch(tick);
         self.arena.objects.luggage(task).writes += 1;
+        self.pool(cpu).under_way += 1;
+        self.ask_for(task, cpu, Access::Write(Write { owner: task, file: op.file, first }), op.bytes);
+    }
+
+    /// The disk does a write, until `done`.
+    pub(crate) fn write_is_on_disk(&mut self, cpu: u32, write: Write, done: u64) {
         let now = self.now;
         let pool = self.pool(cpu);
-        pool.under_way += 1;
-        pool.on_disk.push_back((done, Write { owner: task, file: op.file, first }));
+        pool.on_disk.push_back((done, write));
         let timer = pool.first.unwrap_or(NONE);
         self.arena.timers.push(now, done.saturating_sub(now), timer);
     }

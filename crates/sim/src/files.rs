@@ -6,6 +6,7 @@
 use schedlab_model::{EventSink, Opening, TaskState};
 use schedlab_program::{FileOp, FileVerb, Op, Places};
 
+use crate::dispatch::Access;
 use crate::engine::Engine;
 use crate::task::Stage;
 
@@ -62,6 +63,12 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let record = &mut self.arena.tasks[task as usize];
         match (op.verb, opening) {
+            (FileVerb::Write | FileVerb::Read, Opening::Direct) if !self.arena.objects.dispatchers.is_empty() => {
+                let record = &mut self.arena.tasks[task as usize];
+                (record.moved, record.stage) = (ASKED, Stage::Retry);
+                self.ask_for(task, cpu, Access::Task(task), op.bytes);
+                self.switch(cpu, TaskState::Uninterruptible);
+            }
             (FileVerb::Write | FileVerb::Read, Opening::Direct) => {
                 let done = self.arena.objects.access_disk(now, disk);
                 self.sleep_until(task, cpu, done);

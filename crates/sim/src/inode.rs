@@ -17,6 +17,7 @@
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::{FileOp, Op};
 
+use crate::dispatch::Access;
 use crate::engine::Engine;
 use crate::event_queue::NEVER;
 use crate::files::is_synchronous;
@@ -362,9 +363,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Asks the disk, and sleeps until it has done.
     pub(crate) fn ask_disk(&mut self, task: u32, cpu: u32, bytes: u32) {
-        let disk = self.prices.disk(bytes);
-        let done = self.arena.objects.access_disk(self.now, disk);
-        self.set_timer(task, done - self.now);
+        self.ask_for(task, cpu, Access::Task(task), bytes);
         self.worker_sleeps(task, cpu);
         self.switch(cpu, TaskState::Uninterruptible);
     }

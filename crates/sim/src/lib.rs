@@ -44,6 +44,7 @@ mod channel;
 mod completions;
 mod cpu;
 mod depart;
+mod dispatch;
 mod engine;
 mod error;
 mod event_queue;

@@ -6,6 +6,7 @@ use schedlab_model::Histogram;
 use schedlab_program::{Places, Program};
 
 use crate::completions::{Pool, Write};
+use crate::dispatch::Dispatcher;
 use crate::grace_period::GracePeriods;
 use crate::inode::Inode;
 use crate::rwsem::Hold;
@@ -101,6 +102,8 @@ pub(crate) struct Objects {
     pub(crate) writebacks: Writebacks,
     /// What was left to RCU, where its thread is simulated.
     pub(crate) grace_periods: GracePeriods,
+    /// The kernel threads of each CPU that hand accesses to the disk; none where tasks do that themselves.
+    pub(crate) dispatchers: Vec<Dispatcher>,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -135,6 +138,7 @@ impl Objects {
             pools: Vec::new(),
             writebacks: Writebacks::default(),
             grace_periods: GracePeriods::default(),
+            dispatchers: Vec::new(),
             disk_free: 0,
             luggage: Vec::new(),
         };

@@ -108,7 +108,9 @@ impl<S: EventSink> Engine<'_, S> {
                 plan_read(record, &arena.channels[channel as usize], bytes, prices);
                 record.remaining = 0;
             }
-            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::EndWriteback | Op::GracePeriod => self.plan(task),
+            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::Dispatch | Op::EndWriteback | Op::GracePeriod => {
+                self.plan(task)
+            }
             _ => {
                 self.plan(task);
                 self.arena.tasks[task as usize].remaining = 0;
@@ -178,6 +180,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             Op::File(access) => (Stage::Act, self.plan_file(task, access)),
             Op::CompleteWrite => (Stage::Act, self.plan_completion(task)),
+            Op::Dispatch => (Stage::Act, self.plan_dispatch(task)),
             Op::EndWriteback => (Stage::Act, self.plan_writeback(task)),
             Op::GracePeriod => (Stage::Act, self.plan_grace_period(task)),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.plan_port(task),
@@ -250,6 +253,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::File(access) => self.access_file(task, cpu, access),
             Op::AwaitFiles => self.await_files(task, cpu),
             Op::CompleteWrite => self.complete_write(task, cpu),
+            Op::Dispatch => self.dispatch(task, cpu),
             Op::EndWriteback => self.end_writeback(task, cpu),
             Op::GracePeriod => self.run_grace_period(task, cpu),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.port(task, cpu),

@@ -156,6 +156,7 @@ impl<S: EventSink> Engine<'_, S> {
         let sleeps = |task: &Task| task.background || matches!(task.state, State::Asleep | State::Dead);
         self.end == u64::MAX
             && !self.writes_are_under_way()
+            && !self.accesses_are_queued()
             && !self.arena.objects.writebacks.are_under_way()
             && self.arena.tasks.iter().all(sleeps)
             && !self.arena.timers.any(own)

@@ -108,6 +108,8 @@ pub(crate) struct Prices {
     pub(crate) completion: u64,
     pub(crate) first_completion: u64,
     pub(crate) completion_access: u64,
+    /// The CPU time of the kernel thread that hands an access to the disk.
+    pub(crate) dispatch: u64,
     /// The further CPU time of a block's first synchronous write, and that of the kernel thread that ends its writeback.
     pub(crate) first_sync_write: u64,
     pub(crate) first_writeback: u64,
@@ -133,6 +135,7 @@ impl Prices {
             ("devices.first_completion", devices.first_completion),
             ("devices.completion_access", devices.completion_access),
             ("devices.first_sync_write", devices.first_sync_write),
+            ("devices.dispatch", devices.dispatch),
             ("devices.first_writeback", devices.first_writeback),
         ];
         if let Some((name, cost)) = of_devices.into_iter().find(|(_, cost)| *cost > DEAREST) {
@@ -227,6 +230,7 @@ impl Prices {
             completion: devices.completion.as_nanos(),
             first_completion: devices.first_completion.as_nanos(),
             completion_access: devices.completion_access.as_nanos(),
+            dispatch: devices.dispatch.as_nanos(),
             first_sync_write: devices.first_sync_write.as_nanos(),
             first_writeback: devices.first_writeback.as_nanos(),
             table_access: if devices.completion_access == Time::ZERO {

@@ -80,8 +80,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
             ASKED => return self.arena.tasks[task as usize].done(),
             _ => {
-                let done = self.arena.objects.access_disk(self.now, self.prices.disk(op.bytes));
-                self.begin_write(task, cpu, op, done);
+                self.begin_write(task, cpu, op);
                 if let Some(hold) = self.arena.objects.luggage(task).hold.take() {
                     self.release_lock(task, cpu, op.file, InodeLock::Inode, hold);
                 }

@@ -62,6 +62,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.set_timer(task.0, time.as_nanos());
             }
             Op::CompleteWrite => self.begin_idle(task.0, home.0),
+            Op::Dispatch => self.begin_dispatcher(task.0, home.0),
             Op::EndWriteback => {
                 (record.stage, record.slept) = (Stage::Retry, true);
                 self.arena.objects.writebacks.begin(task.0);

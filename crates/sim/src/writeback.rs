@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use schedlab_model::{EventSink, TaskState};
 use schedlab_program::FileOp;
 
+use crate::dispatch::Access;
 use crate::engine::Engine;
 use crate::task::Stage;
 use crate::wait::NONE;
@@ -52,12 +53,16 @@ impl Writebacks {
 impl<S: EventSink> Engine<'_, S> {
     /// A task has asked the disk for a page whose writeback the worker ends, and sleeps until then.
     pub(crate) fn begin_writeback(&mut self, task: u32, cpu: u32, op: FileOp, page: u64) {
-        let (now, disk) = (self.now, self.prices.disk(op.bytes));
-        let done = self.arena.objects.access_disk(now, disk);
-        let writebacks = &mut self.arena.objects.writebacks;
-        writebacks.on_disk.push_back((done, (op.file, page)));
-        self.arena.timers.push(now, done.saturating_sub(now), writebacks.worker.unwrap_or(NONE));
+        self.ask_for(task, cpu, Access::Page(op.file, page), op.bytes);
         self.await_page(task, cpu, op.file, page);
+    }
+
+    /// The disk writes such a page, until `done`.
+    pub(crate) fn page_is_on_disk(&mut self, file: u32, page: u64, done: u64) {
+        let now = self.now;
+        let writebacks = &mut self.arena.objects.writebacks;
+        writebacks.on_disk.push_back((done, (file, page)));
+        self.arena.timers.push(now, done.saturating_sub(now), writebacks.worker.unwrap_or(NONE));
     }
 
     /// A timer expires: if it is the disk's, which has written a page by now, that is queued for the worker. Returns what the interrupt costs

@@ -225,8 +225,7 @@ fn a_worker_sleeps_for_the_extent_tree_that_a_writer_holds() {
         all.files = [("f".to_owned(), File { size: 64 * 4096, open: Opening::Direct })].into();
         let (_, events) = run(&machine.with_background(all).unwrap(), "6.12", &machine);
         let switches = switches(&events);
-        let slept =
-            switches.iter().any(|switch| *switch == (176, -1)) && switches.iter().any(|(at, to)| *at == 177 && *to > 1);
+        let slept = switches.contains(&(176, -1)) && switches.iter().any(|(at, to)| *at == 177 && *to > 1);
         assert_eq!(slept, sleeps, "{begins} {switches:?}");
     }
 }
@@ -243,6 +242,51 @@ fn without_their_cost_no_kernel_thread_is_there_and_the_disk_completes_writes_by
     let by_itself = run(&alone, "6.12", &Machine { devices, ..machine() }).0;
     assert_eq!(by_itself.turnaround_ns, 141_000);
     assert_eq!(by_itself, run(&alone, "6.12", &machine()).0);
+}
+
+/// A machine on which a kernel thread hands each access to the disk, which takes it 8 us.
+fn machine_with_dispatchers() -> Machine {
+    let machine = machine_with_workers();
+    Machine { devices: Devices { dispatch: micros(8), ..machine.devices }, ..machine }
+}
+
+#[test]
+fn a_kernel_thread_hands_accesses_to_the_disk() {
+    // In microseconds. Task 0 asks (1 + 40) until 41 and sleeps; task 1, the thread, hands the access over (8) until 49, which is done at 149.
+    let machine = machine_with_dispatchers();
+    let fair = |steps| {
+        let mut all = workload(vec![task("writer", 1, Attributes::default(), steps)]);
+        all.files = [("f".to_owned(), File { size: 4096, open: Opening::Direct })].into();
+        machine.with_background(all).unwrap()
+    };
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&fair(vec![Step::ReadFile(access())]), release, &machine);
+        assert_eq!(switches(&events)[..4], [(0, 0), (41, 1), (49, -1), (149, 0)], "{release}");
+        let thread = &outcome.tasks[1];
+        assert_eq!((thread.name.as_str(), thread.background, thread.run_ns), ("kworker/0:0H", true, 8_000));
+    }
+    // A write that the task begins until 51 (1 + 10 + 40) and waits for: the thread, task 2, hands it over until 59, so that task 1, the worker, has it
+    // at 159. The thread hands over the worker's two accesses as well.
+    let (outcome, events) = run(&fair(vec![Step::SubmitWrite { access: access(), depth: 1 }]), "5.10", &machine);
+    assert_eq!(switches(&events)[..4], [(0, 0), (51, 2), (59, -1), (159, 1)]);
+    assert_eq!(outcome.tasks[2].run_ns, 24_000);
+}
+
+#[test]
+fn a_thread_hands_over_accesses_where_there_are_any_and_it_has_a_cost() {
+    let reads = |open| {
+        let mut all = workload(vec![task("reader", 1, Attributes::default(), vec![Step::ReadFile(access())])]);
+        all.files = [("f".to_owned(), File { size: 4096, open })].into();
+        all
+    };
+    for (open, machine, threads) in [
+        (Opening::Direct, machine_with_dispatchers(), 2),
+        (Opening::Cached, machine_with_dispatchers(), 0),
+        (Opening::Direct, machine_with_workers(), 0),
+    ] {
+        let beside = Machine { cpus: 2, ..machine }.with_background(reads(open)).unwrap();
+        assert_eq!(beside.tasks.len() - 1, threads, "{open:?}");
+    }
 }
 
 /// A machine on which a block's first synchronous write takes its task 10 us more, and a kernel thread 30 to end its writeback.

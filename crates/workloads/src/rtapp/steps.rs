@@ -94,6 +94,7 @@ fn event(step: &Step) -> (&'static str, Value) {
         Step::AwaitFiles => ("await_files", text("")),
         // No description that is written has them.
         Step::CompleteWrite => ("complete_write", text("")),
+        Step::Dispatch => ("dispatch", text("")),
         Step::EndWriteback => ("end_writeback", text("")),
         Step::GracePeriod => ("grace_period", text("")),
         Step::Request { port, bytes, reply } => {
