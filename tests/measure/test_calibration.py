@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,11 +171,12 @@ def test_memory_and_disk_are_measured_and_charged(tmp_path: Path) -> None:
     memory = {"memory_write_of_1_kib", "memory_read_of_1_kib", "memory_chase"}
     accesses = {f"disk_{verb}_of_{size}" for verb in ("read", "write") for size in SIZES}
     disk = accesses | {f"{access}_cpu" for access in accesses}
+    flush = {f"disk_flush{end}" for end in ("", "_cpu", "_completion", "_runs")}
     devices = {"memory_per_kib", "memory_chase"}
     if any("in memory" in note for note in found.notes):
         assert direct == memory
     else:
-        assert direct == memory | disk
+        assert direct - {"disk_interrupt"} == memory | disk | flush
         devices |= {"disk_access", "disk_latency", "disk_per_kib"}
         # Whether a thread of the kernel completes writes depends on the file system.
         # So does whether one hands accesses over.
@@ -199,18 +201,36 @@ def test_memory_and_disk_are_measured_and_charged(tmp_path: Path) -> None:
         another = not handing or found.measured["sync_write_runs"].median_ns > runs
         if first - again >= LEAST_COMPLETION_NS and another:
             devices |= {"first_writeback"}
+        # A disk may have a write cache, and its interrupts a CPU.
+        optional = {"flush", "flush_dispatch", "flush_latency", "disk_interrupt", "disk_cpu"}
+        devices |= optional & set(found.costs.devices)
     assert set(found.costs.devices) == devices
     quartiles = {name: found.later[name] for name in cached}
-    quartiles |= {name: found.measured[name] for name in direct}
+    quartiles |= {name: found.measured[name] for name in direct - flush}
     for spread in quartiles.values():
         assert 0 < spread.p25_ns <= spread.p75_ns
     machine = schedlab.Machine(1, calibration.save(found, tmp_path / "costs.toml"))
     assert machine.costs.devices == found.costs.devices
     charged = json.loads(machine.json)["devices"]
-    for name, time in found.costs.devices.items():
-        assert parse_time(charged[name]) == time
+    for name, value in found.costs.devices.items():
+        assert value == (charged[name] if name == "disk_cpu" else parse_time(charged[name]))
     assert "refill_of_64_kib_after_preemption" in found.later
     assert not set(found.later) & set(found.costs.times)
+
+
+def test_the_cpu_of_the_disk_s_interrupts_is_a_number_among_times(tmp_path: Path) -> None:
+    devices = {"disk_latency": 20_000, "flush_latency": 15_000, "disk_cpu": 1}
+    found = Calibration(costs=Costs("calibrated", {"switch": 900}, devices), cpus=2)
+    file = calibration.save(found, tmp_path / "costs.toml")
+    assert "disk_cpu = 1" in file.read_text().splitlines()
+    assert calibration.load(file).costs.devices == devices
+    machine = schedlab.Machine(2, file)
+    assert json.loads(machine.json)["devices"]["disk_cpu"] == 1
+    assert schedlab.Machine.from_json(machine.json, machine.costs.name) == machine
+    # Of calibrations that disagree no CPU takes all of them.
+    other = replace(found, costs=replace(found.costs, devices={**devices, "disk_cpu": 0}))
+    assert calibration.median_of([found, found]).costs.devices == devices
+    assert "disk_cpu" not in calibration.median_of([found, other]).costs.devices
 
 
 def test_a_calibrated_disk_is_waited_for(tmp_path: Path) -> None:

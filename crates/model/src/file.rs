@@ -41,7 +41,7 @@ pub struct Devices {
     pub memory_chase: Time,
     /// CPU time of the task that asks for a disk access, beyond the system call and copying.
     pub disk_access: Time,
-    /// From a disk access's turn to its end, beyond its bytes; accesses overlap in this.
+    /// From a disk access's turn to its end on an idle CPU, beyond its bytes; accesses overlap in this.
     pub disk_latency: Time,
     /// Disk time for 1024 bytes; accesses take turns in this.
     pub disk_per_kib: Time,
@@ -62,6 +62,19 @@ pub struct Devices {
     pub first_sync_write: Time,
     /// CPU time of the kernel thread that ends the writeback of such a write (`ext4_end_io_rsv_work`); without it the disk's interrupt does.
     pub first_writeback: Time,
+    /// CPU time of the task that asks for a flush of the disk's write cache, beyond the system call (`blkdev_issue_flush`).
+    pub flush: Time,
+    /// CPU time of the kernel thread that hands a flush to the disk (`blk_mq_requeue_work`); without it the task does.
+    pub flush_dispatch: Time,
+    /// From when a flush is handed to the disk to its end; zero where the disk has no write cache (`queue/write_cache`), so that synchronous
+    /// writes end without a flush.
+    pub flush_latency: Time,
+    /// What an interrupt of the disk takes from the task that it interrupts and that goes on after it, beyond the wake-ups; zero for what a timer's
+    /// takes (`interrupt`). Measured where `disk_cpu` is.
+    pub disk_interrupt: Time,
+    /// The CPU that takes all of the disk's interrupts (`/proc/interrupts`); absent where the CPU that asked takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_cpu: Option<u32>,
 }
 
 impl Devices {
@@ -80,6 +93,11 @@ impl Devices {
         dispatch: Time::ZERO,
         first_sync_write: Time::ZERO,
         first_writeback: Time::ZERO,
+        flush: Time::ZERO,
+        flush_dispatch: Time::ZERO,
+        flush_latency: Time::ZERO,
+        disk_interrupt: Time::ZERO,
+        disk_cpu: None,
     };
 }
 

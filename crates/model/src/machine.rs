@@ -58,8 +58,8 @@ impl Machine {
     }
 
     /// The workload as it runs here: beside this machine's background, where it has none of its own, beside the kernel threads that
-    /// complete its writes, where [`Devices::completion`] says that such threads do, and beside RCU's, where [`Costs::grace_period`] says what
-    /// that takes.
+    /// complete its writes and hand accesses and flushes to the disk, where [`Devices::completion`] and the like say that such threads do, and
+    /// beside RCU's, where [`Costs::grace_period`] says what that takes.
     ///
     /// # Errors
     /// [`Workload::beside`]'s.
@@ -69,21 +69,23 @@ impl Machine {
         // What runs beside a recorded workload was recorded with it.
         let frees = self.costs.grace_period > Time::ZERO && !workload.has_background();
         let dispatches = self.devices.dispatch > Time::ZERO && workload.accesses_the_disk();
+        let hands_flushes = self.devices.flush_latency.min(self.devices.flush_dispatch) > Time::ZERO;
+        let flushes = hands_flushes && workload.flushes();
         let workload = match self.background.as_deref().filter(|_| !workload.has_background()) {
             Some(background) => workload.beside(background, self.cpus)?,
             None => workload,
         };
-        if writes == 0 && !converts && !frees && !dispatches {
+        if writes == 0 && !converts && !frees && !dispatches && !flushes {
             return Ok(workload);
         }
-        workload.beside(&self.kernel_threads(writes, [converts, frees, dispatches]), self.cpus)
+        workload.beside(&self.kernel_threads(writes, [converts, frees, dispatches, flushes]), self.cpus)
     }
 
     /// Workers of each CPU (`kworker`, of a workqueue that is bound to it), as many as writes that may be under way: the kernel makes
     /// further ones as soon as all sleep. Beside them the one of a workqueue that is not (`ext4-rsv-conversion`, one work at a time), where
-    /// there is one, RCU's thread, where that is simulated, and each CPU's thread that hands accesses to the disk (`kblockd`, of the lowest nice
-    /// value).
-    fn kernel_threads(&self, writes: u32, [converts, frees, dispatches]: [bool; 3]) -> Workload {
+    /// there is one, RCU's thread, where that is simulated, and those of each CPU that hand accesses and flushes to the disk (`kblockd`, a
+    /// workqueue of high priority).
+    fn kernel_threads(&self, writes: u32, [converts, frees, dispatches, flushes]: [bool; 4]) -> Workload {
         let thread = |name: String, instances: u32, affinity: Vec<u32>, step: Step| Task {
             name,
             instances,
@@ -101,13 +103,13 @@ impl Machine {
         if frees {
             tasks.push(thread("rcu_gp".to_owned(), 1, Vec::new(), Step::GracePeriod));
         }
-        if dispatches {
+        for (step, hands) in [(Step::Dispatch, dispatches), (Step::DispatchFlush, flushes)] {
             let of = |cpu: u32| {
-                let mut thread = thread(format!("kworker/{cpu}:0H"), 1, vec![cpu], Step::Dispatch);
-                thread.attributes.iter_mut().for_each(|attributes| attributes.nice = -20);
-                thread
+                let mut task = thread(format!("kworker/{cpu}H:kblockd"), 1, vec![cpu], step.clone());
+                task.attributes = task.attributes.map(|attributes| Attributes { nice: -20, ..attributes });
+                task
             };
-            tasks.extend((0..self.cpus).map(of));
+            tasks.extend((0..if hands { self.cpus } else { 0 }).map(of));
         }
         Workload { name: "kernel threads".to_owned(), tasks, ..Workload::default() }
     }

@@ -224,6 +224,9 @@ pub enum Step {
     /// Begin or end a grace period, as RCU's kernel thread does, waiting until there is one to begin or to end; of those tasks as well.
     #[serde(skip)]
     GracePeriod,
+    /// Hand a flush of the disk's write cache to the disk, as a kernel thread does, waiting for one; of those tasks as well.
+    #[serde(skip)]
+    DispatchFlush,
     /// Connect to a port, send so many bytes, and wait for the reply.
     Request {
         /// The port's name.

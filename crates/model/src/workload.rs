@@ -345,6 +345,17 @@ impl Workload {
         })
     }
 
+    /// Whether a task writes a file so that it waits until the disk has it for good.
+    pub(crate) fn flushes(&self) -> bool {
+        let waits = |name: &str| self.files.get(name).is_some_and(|file| file.open != Opening::Cached);
+        let flushes = |step: &Step| match step {
+            Step::WriteFile(access) => waits(&access.file),
+            Step::SubmitWrite { .. } => true,
+            _ => false,
+        };
+        self.tasks.iter().any(|task| any_step(&task.steps, &flushes))
+    }
+
     /// Adds other work of the machine, on whose `cpus` CPUs it runs: each task of `background` as a background task behind the workload's own,
     /// on those of its CPUs that the machine has; left out where it has none of them. Its duration and its mark count for nothing.
     ///

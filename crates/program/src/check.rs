@@ -65,6 +65,7 @@ pub(crate) fn asleep_fault(task: &Task) -> Option<String> {
                 | Step::Acquire(_)
                 | Step::CompleteWrite
                 | Step::Dispatch
+                | Step::DispatchFlush
                 | Step::EndWriteback
                 | Step::GracePeriod
         )

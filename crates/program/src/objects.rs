@@ -199,6 +199,7 @@ impl Objects {
             Step::Dispatch => Op::Dispatch,
             Step::EndWriteback => Op::EndWriteback,
             Step::GracePeriod => Op::GracePeriod,
+            Step::DispatchFlush => Op::DispatchFlush,
             Step::Request { port, bytes, reply } => {
                 for bytes in [*bytes, *reply] {
                     message_fault(bytes).map_or(Ok(()), Err)?;

@@ -100,6 +100,8 @@ pub enum Op {
     EndWriteback,
     /// Begin or end a grace period, as RCU's kernel thread, waiting until there is one to begin or to end.
     GracePeriod,
+    /// Hand a flush of the disk's write cache to the disk, as a kernel thread, waiting for one.
+    DispatchFlush,
     /// Send a request and wait for its reply: an index into [`Program::requests`](crate::Program::requests).
     Request(u32),
     /// Take a request.
@@ -130,6 +132,16 @@ pub enum Op {
     Mark(u32),
     /// End. Once a task is here it stays here.
     Exit,
+}
+
+impl Op {
+    /// Whether the timers of a task in this operation are those of the disk's accesses.
+    pub const fn is_of_disk(self) -> bool {
+        matches!(
+            self,
+            Self::File(_) | Self::AwaitFiles | Self::CompleteWrite | Self::EndWriteback | Self::DispatchFlush
+        )
+    }
 }
 
 /// Rounds of a loop, aligned as 32 bits so that an instruction stays two words long.

@@ -94,14 +94,14 @@ impl<S: EventSink> Engine<'_, S> {
         inode.initialise(pages);
         inode.touch(tick);
         self.arena.objects.luggage(task).writes += 1;
-        self.pool(cpu).under_way += 1;
+        self.pool(self.prices.interrupted_by_disk(cpu)).under_way += 1;
         self.ask_for(task, cpu, Access::Write(Write { owner: task, file: op.file, first }), op.bytes);
     }
 
     /// The disk does a write, until `done`.
     pub(crate) fn write_is_on_disk(&mut self, cpu: u32, write: Write, done: u64) {
         let now = self.now;
-        let pool = self.pool(cpu);
+        let pool = self.pool(self.prices.interrupted_by_disk(cpu));
         pool.on_disk.push_back((done, write));
         let timer = pool.first.unwrap_or(NONE);
         self.arena.timers.push(now, done.saturating_sub(now), timer);
@@ -130,7 +130,7 @@ impl<S: EventSink> Engine<'_, S> {
         let (_, write) = pool.on_disk.pop_front()?;
         pool.done.push_back(write);
         let cost = self.kick_pool(cpu, NONE);
-        Some(cost + self.interrupt_alone(cpu))
+        Some(cost + self.disk_interrupt_alone(cpu))
     }
 
     /// `kick_pool`: wakes an idle worker if writes are left and no worker is running. Returns what that costs.

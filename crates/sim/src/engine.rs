@@ -333,10 +333,14 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.arena.timers.push(self.now, duration, task);
     }
 
-    /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep. The current task of that CPU pays for it.
+    /// A sleeper's timer expires: an interrupt on the CPU on which it went to sleep, or the disk's. The current task of that CPU pays for it.
     fn timer(&mut self, task: u32) {
-        let cpu = self.online_cpu(self.arena.tasks[task as usize].cpu);
-        if self.comes_masked(task, cpu) || self.comes_late(task, cpu) {
+        let record = &self.arena.tasks[task as usize];
+        let asked = record.cpu;
+        let of_disk = !record.recalled && record.op.is_of_disk();
+        let cpu = self.online_cpu(if of_disk { self.prices.interrupted_by_disk(asked) } else { asked });
+        // What an access of the disk takes was measured by a task that waited for it on an idle CPU.
+        if self.comes_masked(task, cpu) || !of_disk && self.comes_late(task, cpu) {
             return;
         }
         let cost = self.wake_by_timer(task, cpu);

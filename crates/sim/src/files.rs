@@ -8,6 +8,7 @@ use schedlab_program::{FileOp, FileVerb, Op, Places};
 
 use crate::dispatch::Access;
 use crate::engine::Engine;
+use crate::inode::{FLUSH, FLUSHED};
 use crate::task::Stage;
 
 /// Bytes of a page.
@@ -30,8 +31,10 @@ impl<S: EventSink> Engine<'_, S> {
         if self.submits(task, op).is_some() {
             return self.plan_submission(task, op);
         }
-        if self.arena.tasks[task as usize].moved == ASKED {
-            return 0;
+        match self.arena.tasks[task as usize].moved {
+            ASKED | FLUSHED => return 0,
+            FLUSH => return self.prices.flush,
+            _ => {}
         }
         let further = match (op.verb, opening) {
             (FileVerb::Write | FileVerb::Read, Opening::Cached | Opening::Sync) => self.prices.copy(op.bytes),
@@ -57,9 +60,20 @@ impl<S: EventSink> Engine<'_, S> {
         let disk = self.prices.disk(op.bytes);
         let now = self.now;
         let record = &mut self.arena.tasks[task as usize];
-        if record.moved == ASKED {
-            record.done();
-            return;
+        match record.moved {
+            ASKED if op.verb == FileVerb::Write && self.prices.flushes() => {
+                (record.moved, record.stage) = (FLUSH, Stage::Retry);
+                return;
+            }
+            FLUSH => {
+                (record.moved, record.stage) = (FLUSHED, Stage::Retry);
+                return self.ask_flush(task, cpu);
+            }
+            ASKED | FLUSHED => {
+                record.done();
+                return;
+            }
+            _ => {}
         }
         let record = &mut self.arena.tasks[task as usize];
         match (op.verb, opening) {

@@ -6,7 +6,7 @@
 //! under writeback, those of other tasks too (`filemap_fdatawait`), and then writes the inode's table block if its times changed, which
 //! they do once a tick. Tasks that come meanwhile sleep until that is over; all of them are woken then, and one is next. Kernels since 6.5
 //! check after that whether the table block is to be written (`ext4_fsync_nojournal`), and wait for it, one after the other
-//! (`lock_buffer`).
+//! (`lock_buffer`). At last it flushes the disk's write cache, where that has one, `flush.rs`.
 //!
 //! A block's first write costs its task more, as it makes room for the block in the extent tree, and the writeback of its page may end later than
 //! the disk's access, `writeback.rs`.
@@ -40,6 +40,9 @@ const TABLE: u32 = 7;
 const STORED: u32 = 8;
 /// A worker found that the block was written already.
 const CLEAN: u32 = 9;
+/// The task is to flush the disk's write cache, and has.
+pub(crate) const FLUSH: u32 = 10;
+pub(crate) const FLUSHED: u32 = 11;
 
 /// A page of a file that is not as on the disk.
 #[derive(Debug, Clone, Copy)]
@@ -187,6 +190,7 @@ impl<S: EventSink> Engine<'_, S> {
                 access
             }
             STAMPED | STORED if inode.table_writer != NONE && record.op == Op::CompleteWrite => prices.block,
+            FLUSH => prices.flush,
             _ => 0,
         }
     }
@@ -261,6 +265,12 @@ impl<S: EventSink> Engine<'_, S> {
                 self.wait_for_disk(task, cpu);
             }
             STAMPED => self.kept(task, cpu, file),
+            FLUSH => {
+                record.moved = FLUSHED;
+                self.ask_flush(task, cpu);
+            }
+            FLUSHED => return true,
+            _ if self.prices.flushes() => record.moved = FLUSH,
             _ => return true,
         }
         false
@@ -377,7 +387,8 @@ impl<S: EventSink> Engine<'_, S> {
     /// A sleeper's timer has expired, which wakes the task; if the timer is the disk's, which has done the task's access, the same
     /// interrupt wakes all tasks that wait for that. Returns the cost of it all.
     pub(crate) fn wake_by_timer(&mut self, task: u32, cpu: u32) -> u64 {
-        if let Some(cost) = self.write_is_done(task, cpu).or_else(|| self.page_is_written(task, cpu)) {
+        let done = self.write_is_done(task, cpu).or_else(|| self.page_is_written(task, cpu));
+        if let Some(cost) = done.or_else(|| self.flush_is_done(task, cpu)) {
             return cost;
         }
         if let Some(cost) = self.rcu_softirq(task) {
@@ -386,7 +397,12 @@ impl<S: EventSink> Engine<'_, S> {
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
         let mut cost = self.wake(task, cpu, NONE, false);
         // Kernel threads are mostly woken in interrupts that there are anyway.
-        cost += if self.arena.tasks[task as usize].background { 0 } else { self.rest_of_interrupt(task, cpu) };
+        let record = &self.arena.tasks[task as usize];
+        cost += match (record.background, record.op.is_of_disk() && !recalled) {
+            (true, _) => 0,
+            (false, true) => self.disk_interrupt_alone(cpu),
+            (false, false) => self.rest_of_interrupt(task, cpu),
+        };
         self.bill_timer(task, cpu);
         if recalled {
             return cost;
@@ -434,7 +450,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Wakes one more task by an interrupt that woke another one, and returns what that costs. A CPU that idled is later for that.
-    fn wake_too(&mut self, task: u32, cpu: u32) -> u64 {
+    pub(crate) fn wake_too(&mut self, task: u32, cpu: u32) -> u64 {
         let cost = self.wake(task, cpu, NONE, false);
         let record = &mut self.arena.cpus[cpu as usize];
         if record.current == NONE && record.resched_at != NEVER {

@@ -53,6 +53,7 @@ mod fast_path;
 #[cfg(test)]
 mod fast_path_tests;
 mod files;
+mod flush;
 mod grace_period;
 mod groups;
 mod hotplug;

@@ -7,6 +7,7 @@ use schedlab_program::{Places, Program};
 
 use crate::completions::{Pool, Write};
 use crate::dispatch::Dispatcher;
+use crate::flush::Flushes;
 use crate::grace_period::GracePeriods;
 use crate::inode::Inode;
 use crate::rwsem::Hold;
@@ -104,6 +105,8 @@ pub(crate) struct Objects {
     pub(crate) grace_periods: GracePeriods,
     /// The kernel threads of each CPU that hand accesses to the disk; none where tasks do that themselves.
     pub(crate) dispatchers: Vec<Dispatcher>,
+    /// Flushes of the disk's write cache.
+    pub(crate) flushes: Flushes,
     /// When the disk has its next free moment.
     pub(crate) disk_free: u64,
     /// By task, made when first needed.
@@ -139,6 +142,7 @@ impl Objects {
             writebacks: Writebacks::default(),
             grace_periods: GracePeriods::default(),
             dispatchers: Vec::new(),
+            flushes: Flushes::default(),
             disk_free: 0,
             luggage: Vec::new(),
         };

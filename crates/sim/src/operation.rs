@@ -108,9 +108,13 @@ impl<S: EventSink> Engine<'_, S> {
                 plan_read(record, &arena.channels[channel as usize], bytes, prices);
                 record.remaining = 0;
             }
-            Op::Busy(_) | Op::Memory { .. } | Op::CompleteWrite | Op::Dispatch | Op::EndWriteback | Op::GracePeriod => {
-                self.plan(task)
-            }
+            Op::Busy(_)
+            | Op::Memory { .. }
+            | Op::CompleteWrite
+            | Op::Dispatch
+            | Op::DispatchFlush
+            | Op::EndWriteback
+            | Op::GracePeriod => self.plan(task),
             _ => {
                 self.plan(task);
                 self.arena.tasks[task as usize].remaining = 0;
@@ -183,6 +187,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Dispatch => (Stage::Act, self.plan_dispatch(task)),
             Op::EndWriteback => (Stage::Act, self.plan_writeback(task)),
             Op::GracePeriod => (Stage::Act, self.plan_grace_period(task)),
+            Op::DispatchFlush => (Stage::Act, self.plan_flush(task)),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.plan_port(task),
             Op::Set(change) => (Stage::Act, if self.would_change(task, change) { prices.system_call } else { 0 }),
             Op::Lock(_)
@@ -256,6 +261,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Dispatch => self.dispatch(task, cpu),
             Op::EndWriteback => self.end_writeback(task, cpu),
             Op::GracePeriod => self.run_grace_period(task, cpu),
+            Op::DispatchFlush => self.dispatch_flush(task, cpu),
             Op::Request(_) | Op::Accept { .. } | Op::Reply(_) => self.port(task, cpu),
             Op::Set(change) => self.set(task, cpu, change),
             Op::Start(watch) => {

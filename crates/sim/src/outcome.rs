@@ -158,6 +158,7 @@ impl<S: EventSink> Engine<'_, S> {
             && !self.writes_are_under_way()
             && !self.accesses_are_queued()
             && !self.arena.objects.writebacks.are_under_way()
+            && !self.arena.objects.flushes.are_under_way()
             && self.arena.tasks.iter().all(sleeps)
             && !self.arena.timers.any(own)
     }

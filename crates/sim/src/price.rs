@@ -113,6 +113,13 @@ pub(crate) struct Prices {
     /// The further CPU time of a block's first synchronous write, and that of the kernel thread that ends its writeback.
     pub(crate) first_sync_write: u64,
     pub(crate) first_writeback: u64,
+    /// The CPU time that asking for a flush costs a task, and that of the kernel thread that hands it to the disk.
+    pub(crate) flush: u64,
+    pub(crate) flush_dispatch: u64,
+    flush_latency: u64,
+    pub(crate) disk_interrupt: u64,
+    /// The CPU that takes all of the disk's interrupts.
+    disk_cpu: Option<u32>,
     /// The CPU time that writing the inode's table block costs the task that does: a thread's, where that was measured, as that of any access.
     pub(crate) table_access: u64,
 }
@@ -137,6 +144,10 @@ impl Prices {
             ("devices.first_sync_write", devices.first_sync_write),
             ("devices.dispatch", devices.dispatch),
             ("devices.first_writeback", devices.first_writeback),
+            ("devices.flush", devices.flush),
+            ("devices.flush_dispatch", devices.flush_dispatch),
+            ("devices.flush_latency", devices.flush_latency),
+            ("devices.disk_interrupt", devices.disk_interrupt),
         ];
         if let Some((name, cost)) = of_devices.into_iter().find(|(_, cost)| *cost > DEAREST) {
             return Err(ModelError::Machine(format!("{name} = {cost} is out of range; allowed: 0ns to {DEAREST}")));
@@ -233,6 +244,12 @@ impl Prices {
             dispatch: devices.dispatch.as_nanos(),
             first_sync_write: devices.first_sync_write.as_nanos(),
             first_writeback: devices.first_writeback.as_nanos(),
+            flush: devices.flush.as_nanos(),
+            flush_dispatch: devices.flush_dispatch.as_nanos(),
+            flush_latency: devices.flush_latency.as_nanos(),
+            disk_interrupt: if devices.disk_interrupt == Time::ZERO { costs.interrupt } else { devices.disk_interrupt }
+                .as_nanos(),
+            disk_cpu: devices.disk_cpu.filter(|cpu| *cpu < cpus),
             table_access: if devices.completion_access == Time::ZERO {
                 devices.disk_access
             } else {
@@ -278,6 +295,21 @@ impl Prices {
     /// How long an access keeps the disk from others, and how long it takes beyond that.
     pub(crate) const fn disk(&self, bytes: u32) -> (u64, u64) {
         (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
+    }
+
+    /// Whether synchronous writes end with a flush of the disk's write cache.
+    pub(crate) const fn flushes(&self) -> bool {
+        self.flush_latency > 0
+    }
+
+    /// The CPU that takes the disk's interrupt for an access that `cpu` asked for.
+    pub(crate) fn interrupted_by_disk(&self, cpu: u32) -> u32 {
+        self.disk_cpu.unwrap_or(cpu)
+    }
+
+    /// [`Prices::disk`] of a flush.
+    pub(crate) const fn flush_on_disk(&self) -> (u64, u64) {
+        (0, self.flush_latency)
     }
 
     /// Whether none of what tasks that only compute and sleep bring about costs anything: ticks, wake-ups by timers, switches, looking at

@@ -123,6 +123,12 @@ impl<S: EventSink> Engine<'_, S> {
         if self.interrupted_goes_on(cpu) { self.prices.interrupt } else { 0 }
     }
 
+    /// [`Engine::interrupt_alone`] of the disk's interrupt.
+    #[inline]
+    pub(crate) fn disk_interrupt_alone(&self, cpu: u32) -> u64 {
+        if self.interrupted_goes_on(cpu) { self.prices.disk_interrupt } else { 0 }
+    }
+
     #[inline]
     fn interrupted_goes_on(&self, cpu: u32) -> bool {
         self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu))

@@ -72,6 +72,10 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.objects.grace_periods.begin(task.0, self.arena.cpus.len());
                 self.leave_start(home.0);
             }
+            Op::DispatchFlush => {
+                (record.stage, record.slept) = (Stage::Retry, true);
+                self.arena.objects.flushes.begin(task.0, home.0);
+            }
             Op::Timer { timer, period } => {
                 let due = self.put_off(task.0, timer, period.as_nanos());
                 self.set_timer(task.0, due.saturating_sub(self.now));

@@ -38,6 +38,11 @@ impl WaitQueue {
         self.first == NONE
     }
 
+    /// The task that is woken first, [`NONE`] without any.
+    pub(crate) const fn first(self) -> u32 {
+        self.first
+    }
+
     /// Takes out the one with the least rank, the first of equal ones. O(n).
     pub(crate) fn pop_least(&mut self, next: &mut [u32], rank: impl Fn(u32) -> u32) -> Option<u32> {
         let (mut least, mut before) = (None, NONE);

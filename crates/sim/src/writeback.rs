@@ -75,7 +75,7 @@ impl<S: EventSink> Engine<'_, S> {
         let (_, page) = writebacks.on_disk.pop_front()?;
         writebacks.done.push_back(page);
         let cost = if std::mem::take(&mut writebacks.idles) { self.wake(worker, cpu, NONE, false) } else { 0 };
-        Some(cost + self.interrupt_alone(cpu))
+        Some(cost + self.disk_interrupt_alone(cpu))
     }
 
     /// The CPU time that the worker takes for the next page.

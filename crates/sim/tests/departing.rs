@@ -130,8 +130,8 @@ fn posts_signals_locks_and_latches_wake_who_departs_too() {
 
 #[test]
 fn the_disk_wakes_who_departs_too() {
-    // Task 1 copies and asks for the page, 1 + 40, at 62; the disk is done at 162, which its CPU, being idle, takes 5 to see to. Task 0 writes the
-    // same page and looks at it 3 after it began, for it to be back.
+    // Task 1 copies and asks for the page, 1 + 40, at 62; the disk is done at 162, when its idle CPU sees to that. Task 0 writes the same page
+    // and looks at it 3 after it began, for it to be back.
     let write = || {
         let access = FileAccess { file: "f".into(), bytes: 4096, offset: Offset::Next };
         Step::WriteFile(access)
@@ -146,10 +146,10 @@ fn the_disk_wakes_who_departs_too() {
         let after = switches(&events).into_iter().filter(|(time, cpu, _)| *time > 11 && *cpu == 0);
         after.take(2).collect::<Vec<_>>()
     };
-    // A look at 21 + 145 + 3 = 169 finds it back. It asks for the page again, 40, as it has written to it since: until 209, for 100.
-    assert_eq!(first_of_task_0(145)[0], (209, 0, IDLE));
-    // One at 163 does not. It is off at 169, and woken at 175.
-    assert_eq!(first_of_task_0(139), [(169, 0, IDLE), (185, 0, 0)]);
+    // A look at 21 + 140 + 3 = 164 finds it back. It asks for the page again, 40, as it has written to it since: until 204, for 100.
+    assert_eq!(first_of_task_0(140)[0], (204, 0, IDLE));
+    // One at 158 does not. It is off at 164, and woken at 170.
+    assert_eq!(first_of_task_0(134), [(164, 0, IDLE), (180, 0, 0)]);
 }
 
 #[test]

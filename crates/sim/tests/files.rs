@@ -402,3 +402,103 @@ fn every_write_is_completed_whatever_happens_between_a_worker_s_look_and_its_sle
         assert!(worked >= u64::from(tasks) * 100 * 20_000, "{cpus} {release} {worked}");
     }
 }
+
+/// A machine whose disk has a write cache: a flush takes its task 3 us, the kernel thread that hands it to the disk 7, and the disk 100.
+fn machine_with_a_write_cache() -> Machine {
+    let machine = machine();
+    let devices =
+        Devices { flush: micros(3), flush_dispatch: micros(7), flush_latency: micros(100), ..machine.devices };
+    Machine { devices, ..machine }
+}
+
+#[test]
+fn a_synchronous_write_ends_with_a_flush_that_a_kernel_thread_hands_to_the_disk() {
+    // In microseconds. Task 0 asks for the page (1 + 40) until 41 and the table block (40) until 181, which is there at 281; then for a flush (3)
+    // until 284. Task 1, the thread, hands it to the disk (7) until 291, which has done it at 391.
+    let all = machine_with_a_write_cache().with_background(writers(1, Opening::Sync)).unwrap();
+    let expected = [(0, 0), (41, -1), (141, 0), (181, -1), (281, 0), (284, 1), (291, -1), (391, 0), (391, -1)];
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&all, release, &machine_with_a_write_cache());
+        assert_eq!(switches(&events), expected, "{release}");
+        let [writer, thread] = &outcome.tasks[..] else { panic!("{:?}", outcome.tasks) };
+        assert_eq!((writer.run_ns, writer.voluntary), (84_000, 3), "{release}");
+        assert_eq!((thread.name.as_str(), thread.background, thread.run_ns), ("kworker/0H:kblockd", true, 7_000));
+    }
+}
+
+#[test]
+fn tasks_that_ask_while_a_flush_is_under_way_share_the_next_one() {
+    // Past the page cache: the tasks ask for their accesses until 41, 82 and 123, and for a flush 100 and 3 later: at 144, 185 and 226. The
+    // first flush goes to the disk at 151 and is done at 251; the one that the other two share is handed to it (7) at 258, and done at 358.
+    let machine = machine_with_a_write_cache();
+    let all = machine.with_background(writers(3, Opening::Direct)).unwrap();
+    for release in ["5.10", "6.1", "6.12", "7.2"] {
+        let (outcome, events) = run(&all, release, &machine);
+        let last = |task| switches(&events).iter().rev().find(|(_, to)| *to == task).map(|(at, _)| *at);
+        assert_eq!([last(0), last(1), last(2)], [Some(251), Some(358), Some(358)], "{release}");
+        assert_eq!(outcome.tasks[3].run_ns, 14_000, "{release}");
+    }
+    // Without the thread's cost the tasks hand them to the disk themselves: 144 to 244 and 344.
+    let devices = Devices { flush_dispatch: Time::ZERO, ..machine.devices };
+    let alone = Machine { devices, ..machine.clone() };
+    assert_eq!(alone.with_background(writers(3, Opening::Direct)).unwrap(), writers(3, Opening::Direct));
+    assert_eq!(run(&writers(3, Opening::Direct), "6.12", &alone).0.turnaround_ns, 344_000);
+    // Nothing is flushed where no task waits for the disk.
+    assert_eq!(machine.with_background(writers(1, Opening::Cached)).unwrap(), writers(1, Opening::Cached));
+}
+
+#[test]
+fn workers_flush_before_a_write_that_a_task_began_is_done() {
+    // The overwrite of `a_kernel_thread_completes_a_write_that_a_task_began`: begun (1 + 40) until 445, on the disk at 545, completed (20) at 565;
+    // then the flush (3 + 7 + 100) until 675.
+    let devices = Devices {
+        flush: micros(3),
+        flush_dispatch: micros(7),
+        flush_latency: micros(100),
+        ..machine_with_workers().devices
+    };
+    let machine = Machine { devices, ..machine() };
+    let submit = Step::Loop { count: 1, steps: vec![Step::SubmitWrite { access: access(), depth: 1 }] };
+    let all = machine.with_background(with_a_file(vec![(1, vec![submit])], Opening::Direct)).unwrap();
+    // The first write: 51, the disk's 100, 27 + 13 and 100 for the leaf, 13 and 100 for the table block, and the flush's 110.
+    assert_eq!(run(&all, "6.12", &machine).0.turnaround_ns, (51 + 100 + 40 + 100 + 13 + 100 + 110) * 1_000);
+}
+
+#[test]
+fn one_cpu_may_take_all_of_the_disk_s_interrupts() {
+    // The task runs on CPU 0 alone, which leaves idle (10), and asks for its access until 51. At 151 the disk's interrupt wakes it: on its own CPU, or
+    // from CPU 1 (2), whose notification CPU 0 looks at 10 later. That a CPU leaves idle for the disk's interrupt is a part of the disk's latency.
+    let costs = Costs { wakeup_remote: micros(2), idle_exit: micros(10), ..machine().costs };
+    let mut all = writers(1, Opening::Direct);
+    all.tasks[0].attributes.as_mut().unwrap().affinity = vec![0];
+    for (disk_cpu, ends) in [(None, 151_000), (Some(0), 151_000), (Some(1), 163_000), (Some(7), 151_000)] {
+        let devices = Devices { disk_cpu, ..machine().devices };
+        let machine = Machine { cpus: 2, costs: costs.clone(), devices, ..machine() };
+        assert_eq!(run(&all, "6.12", &machine).0.turnaround_ns, ends, "{disk_cpu:?}");
+    }
+    // The workers of that CPU complete what tasks of the others begin.
+    let devices = Devices { disk_cpu: Some(1), ..machine_with_workers().devices };
+    let machine = Machine { cpus: 2, costs, devices, ..machine() };
+    let submit = Step::SubmitWrite { access: access(), depth: 1 };
+    let mut all = with_a_file(vec![(1, vec![submit])], Opening::Direct);
+    all.tasks[0].attributes.as_mut().unwrap().affinity = vec![0];
+    let (outcome, _) = run(&machine.with_background(all).unwrap(), "6.12", &machine);
+    let ran = |name: &str| outcome.tasks.iter().find(|task| task.name == name).map(|task| task.run_ns);
+    assert_eq!(ran("kworker/0:dio"), Some(0));
+    assert!(ran("kworker/1:dio") > Some(0));
+}
+
+#[test]
+fn the_disk_s_interrupt_takes_time_from_the_task_that_it_interrupts() {
+    // Task 0 asks for its access until 41, and its interrupt comes at 141 while task 1 computes (200): a real-time task of one priority goes on until
+    // 241, and later by the interrupt, which takes 4, or what a timer's does, 9.
+    let costs = Costs { interrupt: micros(9), ..machine().costs };
+    let tasks =
+        vec![(1, vec![Step::WriteFile(access())]), (1, vec![Step::Run(schedlab_model::Duration::Fixed(micros(200)))])];
+    let all = with_a_file(tasks, Opening::Direct);
+    for (disk_interrupt, ends) in [(micros(4), 245_000), (Time::ZERO, 250_000)] {
+        let devices = Devices { disk_interrupt, ..machine().devices };
+        let machine = Machine { costs: costs.clone(), devices, ..machine() };
+        assert_eq!(run(&all, "6.12", &machine).0.turnaround_ns, ends, "{disk_interrupt}");
+    }
+}

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from schedlab.boundary.errors import InputError, RunError
 from schedlab.measure import background
@@ -130,7 +131,7 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
     else:
         cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
     return Calibration(
-        costs=Costs.from_times("calibrated", found["costs"], found["devices"]),
+        costs=Costs.from_times("calibrated", found["costs"], _devices(found)),
         kernel=found["release"],
         cpu_model=cpu_model,
         cpus=found["cpus"],
@@ -144,6 +145,12 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
         later={name: Spread(**value) for name, value in found["later"].items()},
         notes=tuple(found["notes"]),
     )
+
+
+def _devices(found: Mapping[str, Any]) -> dict[str, str | int]:
+    """Return what memory and disk take, and the CPU of the disk's interrupts if that is one."""
+    cpu = found.get("disk_cpu")
+    return {**found["devices"], **({} if cpu is None else {"disk_cpu": cpu})}
 
 
 def median_of(found: Sequence[Calibration]) -> Calibration:
@@ -188,7 +195,7 @@ def median_of(found: Sequence[Calibration]) -> Calibration:
             last.costs,
             times=_medians([_known(one.costs) for one in found]) | dict.fromkeys(unknown, 0),
             unknown=unknown,
-            devices=_medians([one.costs.devices for one in found]),
+            devices=_devices_of([one.costs.devices for one in found]),
         ),
         elapsed_ns=sum(one.elapsed_ns for one in found),
         spread=_between([one.spread for one in found]),
@@ -208,6 +215,13 @@ def _medians(times: Sequence[Mapping[str, int]]) -> dict[str, int]:
         name: round(statistics.median(one[name] for one in times if name in one))
         for name in _names(times)
     }
+
+
+def _devices_of(devices: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return medians, and the CPU of the disk's interrupts where all name the same one."""
+    cpus = {one.get("disk_cpu") for one in devices}
+    medians = _medians(devices)
+    return {name: value for name, value in medians.items() if name != "disk_cpu" or len(cpus) == 1}
 
 
 def _between(spreads: Sequence[Mapping[str, Spread]]) -> dict[str, Spread]:

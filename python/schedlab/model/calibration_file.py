@@ -52,7 +52,7 @@ class Costs:
             a file.
         times: nanoseconds by field of the Rust type ``Costs``.
         devices: nanoseconds by field of the Rust type ``Devices``: what memory and disk take, as
-            far as it is known; the rest is a small server's.
+            far as it is known; the rest is a small server's. ``disk_cpu`` is a CPU's number.
         unknown: names of costs that could not be measured. They are zero, and a run that would
             charge one says so in its notes.
         remark: what a reader of every outcome has to know of these costs; empty if nothing.
@@ -110,7 +110,7 @@ class Costs:
         cls,
         name: str,
         times: Mapping[str, object],
-        devices: Mapping[str, str] | None = None,
+        devices: Mapping[str, str | int] | None = None,
         remark: str = "",
     ) -> "Costs":
         """Check costs given with their units, and complete them with zeros.
@@ -131,7 +131,10 @@ class Costs:
         parsed = {key: parse_time(text) for key, text in costs.items()}
         if strange := [key for key in unknown if key not in parsed]:
             raise InputError(f"unknown costs: '{strange[0]}' is none; costs: {', '.join(parsed)}")
-        taken = {key: parse_time(text) for key, text in known.items()}
+        taken = {
+            key: value if isinstance(value, int) else parse_time(value)
+            for key, value in known.items()
+        }
         return cls(name, MappingProxyType(parsed), MappingProxyType(taken), unknown, remark)
 
     def as_text(self) -> dict[str, str]:
@@ -141,6 +144,13 @@ class Costs:
     def described(self) -> dict[str, object]:
         """Return the costs as the core reads them."""
         return {**self.as_text(), **({"unknown": list(self.unknown)} if self.unknown else {})}
+
+    def described_devices(self) -> dict[str, str | int]:
+        """Return the devices as the core reads them: times with their units, and a CPU's number."""
+        return {
+            name: value if name == "disk_cpu" else format_time(value)
+            for name, value in self.devices.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,7 +415,8 @@ def to_toml(calibration: Calibration) -> str:
     if devices:
         lines += ["", "# What memory and disk take; what is missing is a small server's."]
         lines.append("[devices]")
-        lines += [f"{name} = {_string(format_time(value))}" for name, value in devices.items()]
+        described = calibration.costs.described_devices().items()
+        lines += [f"{name} = {json.dumps(value)}" for name, value in described]
     for title in ("spread", "measured", "later"):
         if title == "later" and calibration.later:
             lines += ["", "# What the simulator does not charge yet: kept for later use."]

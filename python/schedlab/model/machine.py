@@ -8,7 +8,6 @@ from schedlab.boundary.arguments import check_text, check_whole
 from schedlab.boundary.errors import InputError
 from schedlab.model.calibration_file import Costs, machine_json
 from schedlab.model.nouns import Workload
-from schedlab.model.times import format_time
 
 
 class Machine:
@@ -68,7 +67,7 @@ class Machine:
             "cpus": cpus,
             "topology": topology,
             "costs": self.costs.described(),
-            "devices": {name: format_time(time) for name, time in self.costs.devices.items()},
+            "devices": self.costs.described_devices(),
         }
         if speed:
             described["speed"] = speed

@@ -136,7 +136,7 @@ def describe_calibration(found: Calibration) -> None:
     if found.costs.devices:
         say()
         named = [
-            (name.replace("_", " "), short_time(value))
+            (name.replace("_", " "), str(value) if name == "disk_cpu" else short_time(value))
             for name, value in found.costs.devices.items()
         ]
         show(named, ("memory and disk", "time"))

@@ -1,8 +1,9 @@
-//! Writes in which threads of the kernel's workqueues may take part: those past the page cache that a task begins and waits for, and synchronous
-//! ones. Of each its own CPU time, and that of the threads.
+//! Accesses in which threads of the kernel's workqueues may take part: writes past the page cache that a task begins and waits for, synchronous
+//! ones, and flushes of the disk's write cache. Of each its own CPU time, and that of the threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use super::stats::Samples;
 use crate::NativeError;
 use crate::error::during;
 use crate::storage::{self, Storage};
-use crate::system::{monotonic, thread_cpu};
+use crate::system::{check, monotonic, thread_cpu};
 
 /// Bytes of the file whose blocks are mostly written for the first time, anywhere in it.
 const FRESH: u64 = 4 << 20;
@@ -37,8 +38,43 @@ pub(crate) fn synchronous_writes(bench: &Bench, directory: &Path, samples: &mut 
     measure(bench, directory, samples, &synchronous_writer(), &["sync_write", "sync_overwrite"])
 }
 
-/// Writes to a program's file as its task does, so often for each name. A write takes a time on the clock, CPU time of its task (`…_cpu`), CPU time
-/// of the kernel's workers (`…_completion`), and these run so often (`…_runs`).
+/// Measures flushes of the disk's write cache: `fdatasync` of a file that is as on the disk asks for nothing else.
+pub(crate) fn flushes(bench: &Bench, file: &File, samples: &mut Samples) -> Result<(), NativeError> {
+    // SAFETY: no memory is passed; the descriptor is the file's.
+    let flush = || check(unsafe { libc::fdatasync(file.as_raw_fd()) }).map(drop).map_err(during("flushing the disk"));
+    observe(bench, samples, "disk_flush", flush)
+}
+
+/// Measures the disk's interrupts, as a computing task sees them that began to read past the page cache: the longest gap in its time within thrice what
+/// such a read takes. It wakes no task.
+pub(crate) fn interrupts(bench: &Bench, directory: &Path, samples: &mut Samples) -> Result<(), NativeError> {
+    let access = FileAccess { file: "file".to_owned(), bytes: SMALL as u32, offset: Offset::Random };
+    let depths = [1, 2].map(|depth| Step::SubmitRead { access: access.clone(), depth });
+    let [waiting, computing] = depths.map(|step| writer_of(FRESH, Opening::Direct, step));
+    let files = storage::make(&computing, directory)?;
+    let mut storage = Storage::new(SMALL as u32, 1);
+    let mut read =
+        |program: &Program| storage.access(&files, program.file_accesses()[0]).map_err(during("reading from the disk"));
+    let started = monotonic();
+    (0..WARM_UP).try_for_each(|_| read(&waiting))?;
+    let window = 3 * (monotonic() - started) / WARM_UP as u64;
+    let mut gaps = Vec::new();
+    for _ in 0..WRITES {
+        read(&computing)?;
+        let (start, mut longest) = (monotonic(), 0);
+        let mut last = start;
+        while last - start < window {
+            let now = monotonic();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        gaps.push(longest as f64 - bench.clock);
+    }
+    samples.add("disk_interrupt", gaps);
+    Ok(())
+}
+
+/// Writes to a program's file as its task does, so often for each name.
 fn measure(
     bench: &Bench,
     directory: &Path,
@@ -50,23 +86,32 @@ fn measure(
     let mut storage = Storage::new(SMALL as u32, 1);
     let op = program.file_accesses()[0];
     let mut write = || storage.access(&files, op).map_err(during("writing to the disk"));
-    for name in names {
-        (0..WARM_UP).try_for_each(|_| write())?;
-        let mut workers = Workers::find();
-        let [mut times, mut cpu, mut completion, mut runs] = [const { Vec::new() }; 4];
-        for _ in 0..WRITES {
-            let (before, ran) = workers.cpu();
-            let (start, worked) = (monotonic(), thread_cpu());
-            write()?;
-            cpu.push(bench.since(worked));
-            times.push((monotonic() - start) as f64);
-            let (after, runs_after) = workers.cpu();
-            completion.push(after.saturating_sub(before) as f64);
-            runs.push(runs_after.saturating_sub(ran) as f64);
-        }
-        for (end, values) in [("", times), ("_cpu", cpu), ("_completion", completion), ("_runs", runs)] {
-            samples.add(&format!("{name}{end}"), values);
-        }
+    names.iter().try_for_each(|name| observe(bench, samples, name, &mut write))
+}
+
+/// Accesses take a time on the clock, CPU time of their task (`…_cpu`), CPU time of the kernel's workers (`…_completion`), and these run so often
+/// (`…_runs`).
+fn observe(
+    bench: &Bench,
+    samples: &mut Samples,
+    name: &str,
+    mut access: impl FnMut() -> Result<(), NativeError>,
+) -> Result<(), NativeError> {
+    (0..WARM_UP).try_for_each(|_| access())?;
+    let mut workers = Workers::find();
+    let [mut times, mut cpu, mut completion, mut runs] = [const { Vec::new() }; 4];
+    for _ in 0..WRITES {
+        let (before, ran) = workers.cpu();
+        let (start, worked) = (monotonic(), thread_cpu());
+        access()?;
+        cpu.push(bench.since(worked));
+        times.push((monotonic() - start) as f64);
+        let (after, runs_after) = workers.cpu();
+        completion.push(after.saturating_sub(before) as f64);
+        runs.push(runs_after.saturating_sub(ran) as f64);
+    }
+    for (end, values) in [("", times), ("_cpu", cpu), ("_completion", completion), ("_runs", runs)] {
+        samples.add(&format!("{name}{end}"), values);
     }
     Ok(())
 }

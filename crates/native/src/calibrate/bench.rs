@@ -25,6 +25,8 @@ pub(crate) struct Bench {
     /// Another one, where there is one.
     pub(crate) there: Option<u32>,
     /// CPUs that this process may use.
+    pub(crate) allowed: Vec<u32>,
+    /// How many these are.
     pub(crate) cpus: u32,
     /// How many batches a measurement has in one pass, about.
     pub(crate) batches: usize,
@@ -60,6 +62,7 @@ impl Bench {
         let mut bench = Self {
             here,
             there: cpus.get(1).copied(),
+            allowed: cpus,
             cpus: count,
             batches,
             words,

@@ -63,7 +63,12 @@ pub(crate) fn devices(
     let [small, large] = ["4_kib", "1_mib"].map(|size| Some((of(size, "")?, of(size, "_cpu")?)));
     if let (Some((small, busy)), Some((large, busy_long))) = (small, large) {
         let [small_kib, large_kib] = [SMALL, LARGE].map(|bytes| bytes as f64 / 1024.0);
-        let [waited, waited_long] = [small.less(busy.median_ns), large.less(busy_long.median_ns)];
+        let flush = Flush::of(measured, costs);
+        // One of the two, the write, ends with a flush.
+        let small = small.less(flush.total() / 2.0);
+        let busy = busy.less(flush.cpu / 2.0);
+        let [waited, waited_long] =
+            [small.less(busy.median_ns), large.less(flush.total() / 2.0 + busy_long.median_ns - flush.cpu / 2.0)];
         let per_kib = waited_long.less(waited.median_ns).times(1.0 / (large_kib - small_kib));
         let latency = waited.less(per_kib.median_ns.max(0.0) * small_kib + ns(costs.wakeup) + ns(costs.schedule));
         let access = busy.less(ns(costs.system_call) + ns(costs.copy_per_kib) * small_kib);
@@ -73,32 +78,89 @@ pub(crate) fn devices(
             }
             devices.insert(name, spread.time());
         }
-        let handing = handing_over(measured);
+        let handing = handing_over(measured, &flush);
         if handing > 0.0 {
             devices.insert("dispatch", Time::from_nanos((handing - ns(costs.switch)).max(0.0).round() as u64));
             devices.insert("disk_latency", latency.less(handing + ns(costs.schedule)).time());
         }
-        devices.extend(completions(measured, costs, handing).unwrap_or_default());
+        devices.extend(flush.devices(costs));
+        let interrupt = measured.get("disk_interrupt").filter(|spread| spread.median_ns >= LEAST_COMPLETION);
+        devices.extend(interrupt.map(|spread| ("disk_interrupt", spread.time())));
+        devices.extend(completions(measured, &flush, costs, handing).unwrap_or_default());
         let table = devices.get("completion_access").map_or(access.median_ns.max(0.0), |time| ns(*time));
-        devices.extend(first_synchronous_writes(measured, costs, table).unwrap_or_default());
+        devices.extend(first_synchronous_writes(measured, &flush, costs, table).unwrap_or_default());
     }
     devices
 }
 
 /// The CPU time that a kernel thread takes to hand an access over, in nanoseconds: all that threads take for a synchronous overwrite, for which there is
-/// nothing else to do. Zero where the task that asks hands it over.
-fn handing_over(measured: &BTreeMap<String, Spread>) -> f64 {
-    let thread = measured.get("sync_overwrite_completion").map_or(0.0, |spread| spread.median_ns);
+/// nothing else to do but its flush. Zero where the task that asks hands it over.
+fn handing_over(measured: &BTreeMap<String, Spread>, flush: &Flush) -> f64 {
+    let thread = measured.get("sync_overwrite_completion").map_or(0.0, |spread| spread.median_ns - flush.thread);
     if thread >= LEAST_COMPLETION { thread } else { 0.0 }
 }
+
+/// A flush of the disk's write cache, with which every synchronous write ends: all zero where there is no such cache, so that none is waited for.
+#[derive(Default)]
+struct Flush {
+    /// CPU time of its task, of the kernel's thread that hands it to the disk, and for how long both wait for the disk.
+    cpu: f64,
+    thread: f64,
+    waited: f64,
+    /// How often the thread runs.
+    runs: f64,
+}
+
+impl Flush {
+    /// What was measured of one.
+    fn of(measured: &BTreeMap<String, Spread>, costs: &Costs) -> Self {
+        let of = |end: &str| measured.get(&format!("disk_flush{end}")).map(|spread| spread.median_ns);
+        let [Some(time), Some(cpu), Some(thread), Some(runs)] = ["", "_cpu", "_completion", "_runs"].map(of) else {
+            return Self::default();
+        };
+        let flush = Self { cpu, thread, waited: time - cpu - thread, runs };
+        if flush.latency(costs) < LEAST_FLUSH { Self::default() } else { flush }
+    }
+
+    /// From when the disk has it until it has done it: a wait ends with a wake-up and a pass of the scheduler.
+    fn latency(&self, costs: &Costs) -> f64 {
+        self.waited - costs.wakeup.as_nanos() as f64 - costs.schedule.as_nanos() as f64
+    }
+
+    fn total(&self) -> f64 {
+        self.cpu + self.thread + self.waited
+    }
+
+    /// The fields of [`schedlab_model::Devices`], if there are flushes.
+    fn devices(&self, costs: &Costs) -> BTreeMap<&'static str, Time> {
+        if self.waited == 0.0 {
+            return BTreeMap::new();
+        }
+        let ns = |time: Time| time.as_nanos() as f64;
+        let exactly = |ns: f64| Time::from_nanos(ns.max(0.0).round() as u64);
+        let mut devices = BTreeMap::from([
+            ("flush", exactly(self.cpu - ns(costs.system_call))),
+            ("flush_latency", exactly(self.latency(costs))),
+        ]);
+        if self.thread >= LEAST_COMPLETION {
+            devices.insert("flush_dispatch", exactly(self.thread - self.runs * ns(costs.switch)));
+        }
+        devices
+    }
+}
+
+/// Nanoseconds below which nothing of the disk's was waited for.
+const LEAST_FLUSH: f64 = 2_000.0;
 
 /// What kernel threads take that complete writes which tasks begin; nothing where no thread does.
 ///
 /// A block's first write is waited for longer than another one's, by as many accesses of the disk as the thread waits for. Its further CPU time is that
 /// of one step more than there are accesses, the change of the block itself, which are taken to be alike. The thread's CPU time contains a switch as it
 /// begins, the wake-up of the task, and what another thread takes to hand each access over; an access is taken with the switch after it, as a task's is.
+/// Both kinds of writes end with a flush.
 fn completions(
     measured: &BTreeMap<String, Spread>,
+    flush: &Flush,
     costs: &Costs,
     handing: f64,
 ) -> Option<BTreeMap<&'static str, Time>> {
@@ -106,17 +168,22 @@ fn completions(
     let of = |name: &str| Some(["", "_cpu", "_completion"].map(|end| measured.get(&format!("{name}{end}")).copied()));
     let [Some(time), Some(cpu), Some(first)] = of("begun_write")? else { return None };
     let [Some(time_again), Some(cpu_again), Some(again)] = of("begun_overwrite")? else { return None };
-    if again.median_ns - handing < LEAST_COMPLETION {
+    if again.median_ns - handing < LEAST_COMPLETION + flush.thread {
         return None;
     }
-    let waited = |time: Spread, cpu: Spread, completion: Spread| time.median_ns - cpu.median_ns - completion.median_ns;
+    // There is a thread, however little it does beside the flush.
+    let alone = again.median_ns - handing - flush.cpu - flush.thread - ns(costs.switch) - ns(costs.wakeup);
+    let again_alone = again.less(again.median_ns - alone.max(LEAST_COMPLETION));
+    let waited = |time: Spread, cpu: Spread, completion: Spread| {
+        time.median_ns - cpu.median_ns - completion.median_ns - flush.waited
+    };
     let accesses = (waited(time, cpu, first) / waited(time_again, cpu_again, again)).round() - 1.0;
     let accesses = accesses.max(1.0);
     let step = first.less(again.median_ns + accesses * handing).times(1.0 / (accesses + 1.0));
     Some(BTreeMap::from([
         ("begun_write", cpu_again.less(ns(costs.system_call)).time()),
         ("first_write", cpu.less(cpu_again.median_ns).time()),
-        ("completion", again.less(handing + ns(costs.switch) + ns(costs.wakeup)).time()),
+        ("completion", again_alone.time()),
         ("first_completion", step.time()),
         ("completion_access", step.time()),
     ]))
@@ -129,6 +196,7 @@ fn completions(
 /// wake-up.
 fn first_synchronous_writes(
     measured: &BTreeMap<String, Spread>,
+    flush: &Flush,
     costs: &Costs,
     access: f64,
 ) -> Option<BTreeMap<&'static str, Time>> {
@@ -138,7 +206,8 @@ fn first_synchronous_writes(
     let [Some(time_again), Some(cpu_again), Some(thread_again), Some(runs_again)] = of("sync_overwrite") else {
         return None;
     };
-    let waited = |time: Spread, cpu: Spread, thread: Spread| time.median_ns - cpu.median_ns - thread.median_ns;
+    let waited =
+        |time: Spread, cpu: Spread, thread: Spread| time.median_ns - cpu.median_ns - thread.median_ns - flush.waited;
     let accesses = (waited(time, cpu, thread) / waited(time_again, cpu_again, thread_again)).round() - 1.0;
     let first = cpu.less(cpu_again.median_ns + accesses.max(0.0) * access);
     let mut devices = BTreeMap::from([("first_sync_write", first.time())]);
@@ -154,7 +223,7 @@ fn first_synchronous_writes(
     Some(devices)
 }
 
-/// Nanoseconds of CPU time below which no kernel thread takes part in a write.
+/// Nanoseconds of CPU time below which no kernel thread takes part in a write, and no interrupt was seen.
 const LEAST_COMPLETION: f64 = 500.0;
 
 #[cfg(test)]
@@ -230,19 +299,19 @@ mod tests {
             ("first_completion", micros(18)),
             ("completion_access", micros(18)),
         ]);
-        assert_eq!(completions(&measured(&begun), &costs, 0.0), Some(expected));
+        assert_eq!(completions(&measured(&begun), &Flush::default(), &costs, 0.0), Some(expected));
         // With one access it is 54 µs in two steps.
         let mut fewer = measured(&begun);
         fewer.extend(measured(&[("begun_write", 344_000.0)]));
-        let found = completions(&fewer, &costs, 0.0).unwrap();
+        let found = completions(&fewer, &Flush::default(), &costs, 0.0).unwrap();
         assert_eq!([found["first_completion"], found["completion_access"]], [micros(27); 2]);
         // Where a thread takes 7 µs to hand each access over, they are 47 µs, and the completion 7 less.
-        let found = completions(&fewer, &costs, 7_000.0).unwrap();
+        let found = completions(&fewer, &Flush::default(), &costs, 7_000.0).unwrap();
         assert_eq!(["first_completion", "completion"].map(|name| found[name]), [Time::from_nanos(23_500), micros(6)]);
         // No thread takes part.
         fewer.extend(measured(&[("begun_overwrite_completion", 100.0)]));
-        assert_eq!(completions(&fewer, &costs, 0.0), None);
-        assert_eq!(completions(&measured(&begun[..5]), &costs, 0.0), None);
+        assert_eq!(completions(&fewer, &Flush::default(), &costs, 0.0), None);
+        assert_eq!(completions(&measured(&begun[..5]), &Flush::default(), &costs, 0.0), None);
     }
 
     #[test]
@@ -262,7 +331,7 @@ mod tests {
             ("sync_write_runs", 2.0),
         ];
         let expected = BTreeMap::from([("first_sync_write", micros(20)), ("first_writeback", micros(25))]);
-        assert_eq!(first_synchronous_writes(&measured(&written), &costs, 36_000.0), Some(expected));
+        assert_eq!(first_synchronous_writes(&measured(&written), &Flush::default(), &costs, 36_000.0), Some(expected));
         // Without the thread the disk's interrupt ends the writeback; without a further access the task pays for none.
         let mut alone = measured(&written);
         alone.extend(measured(&[
@@ -271,12 +340,49 @@ mod tests {
             ("sync_write_completion", 0.0),
         ]));
         let expected = BTreeMap::from([("first_sync_write", micros(20))]);
-        assert_eq!(first_synchronous_writes(&alone, &costs, 36_000.0), Some(expected));
-        assert_eq!(first_synchronous_writes(&measured(&written[..7]), &costs, 36_000.0), None);
+        assert_eq!(first_synchronous_writes(&alone, &Flush::default(), &costs, 36_000.0), Some(expected));
+        assert_eq!(first_synchronous_writes(&measured(&written[..7]), &Flush::default(), &costs, 36_000.0), None);
         // A thread that runs for an overwrite, too, and no more often for a first write, hands accesses over: none ends the writeback.
         let mut hands = measured(&written);
         hands.extend(measured(&[("sync_overwrite_completion", 20_000.0), ("sync_overwrite_runs", 2.0)]));
-        assert!(!first_synchronous_writes(&hands, &costs, 36_000.0).unwrap().contains_key("first_writeback"));
+        assert!(
+            !first_synchronous_writes(&hands, &Flush::default(), &costs, 36_000.0)
+                .unwrap()
+                .contains_key("first_writeback")
+        );
+    }
+
+    #[test]
+    fn writes_and_the_flush_that_ends_them_are_told_apart() {
+        // As in `a_disk_s_work_latency_and_bandwidth_are_found_again`, but each write ends with a flush: 5 µs of its task, 14 of the kernel's thread,
+        // of which a switch is 4, and 64 of waiting, of which a wake-up is 7 and a pass 1. All else is found as without it.
+        let waits = [108_000.0, 316_000.0, 2_148_000.0, 4_396_000.0];
+        let cpu = [40_000.0, 60_000.0, 500_000.0, 700_000.0];
+        let flush = [0.0, 5_000.0, 0.0, 5_000.0];
+        let off = [0.0, 78_000.0, 0.0, 78_000.0];
+        let times = [0, 1, 2, 3].map(|kind| waits[kind] + cpu[kind] + flush[kind] + off[kind]);
+        let mut all = of_disk(times, [0, 1, 2, 3].map(|kind| cpu[kind] + flush[kind]));
+        let micros = Time::from_micros;
+        let (wakeup, schedule, system_call, switch) = (micros(7), micros(1), micros(2), micros(4));
+        let costs = Costs { wakeup, schedule, system_call, switch, ..Costs::ideal() };
+        let mut notes = Vec::new();
+        let flushed = [("", 83_000.0), ("_cpu", 5_000.0), ("_completion", 14_000.0), ("_runs", 1.0)];
+        all.extend(flushed.map(|(end, value)| (format!("disk_flush{end}"), measured(&[("", value)])[""])));
+        let expected = BTreeMap::from([
+            ("disk_access", micros(50 - 2)),
+            ("disk_latency", micros(200 - 7 - 1)),
+            ("disk_per_kib", micros(3)),
+            ("flush", micros(5 - 2)),
+            ("flush_dispatch", micros(14 - 4)),
+            ("flush_latency", micros(64 - 7 - 1)),
+        ]);
+        assert_eq!(devices(&all, &costs, &mut notes), expected);
+        // A disk without a write cache has nothing to flush: the call returns at once.
+        let mut without = of_disk([0, 1, 2, 3].map(|kind| waits[kind] + cpu[kind]), cpu);
+        let at_once = [("", 5_400.0), ("_cpu", 5_000.0), ("_completion", 0.0), ("_runs", 0.0)];
+        without.extend(at_once.map(|(end, value)| (format!("disk_flush{end}"), measured(&[("", value)])[""])));
+        let expected: BTreeMap<_, _> = expected.into_iter().filter(|(name, _)| !name.starts_with("flush")).collect();
+        assert_eq!(devices(&without, &costs, &mut notes), expected);
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use super::begun::{begun_writes, synchronous_writes};
+use super::begun::{begun_writes, flushes, interrupts, synchronous_writes};
 use super::bench::{Bench, timed};
+use super::interrupts::served_by;
 use super::stats::Samples;
 use crate::NativeError;
 use crate::system::{check, monotonic, thread_cpu};
@@ -20,6 +21,9 @@ pub(crate) const LARGE: usize = 1 << 20;
 /// Large accesses that the file has room for.
 const PARTS: usize = 16;
 
+/// Accesses from each CPU by which the one that takes the disk's interrupts is found.
+const FEW: u64 = 8;
+
 /// Accesses of one kind, at most, and the nanoseconds after which no further one begins.
 const MOST: usize = 64;
 const LONG_ENOUGH: u64 = 400_000_000;
@@ -30,39 +34,72 @@ const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 /// Measures a file without a name in `directory`: accesses of 4 KiB that the page cache serves, in CPU time, and accesses of 4 KiB
 /// and 1 MiB that go to the disk, in time on the clock and, as `…_cpu`, in CPU time. Writes are synchronous (`O_DSYNC`), small ones to a file that was
 /// written page by page, as a page cache may keep what is written at once in one large folio; what is read has been dropped from the page cache, and
-/// nothing is read ahead. What the page cache serves goes to `later`. Returns what could not be measured, and why.
+/// nothing is read ahead. What the page cache serves goes to `later`.
+///
+/// Where one CPU takes all of the disk's interrupts, it is that one that measures, so that no interrupt between CPUs is in what an access takes.
+///
+/// Returns which that is, and what could not be measured, and why.
 pub(crate) fn disk(
     bench: &Bench,
     directory: &Path,
     samples: &mut Samples,
     later: &mut Samples,
-) -> Result<Vec<String>, NativeError> {
-    let mut notes = measure(bench, directory, samples, later)
-        .map_err(|error| NativeError::File { file: directory.display().to_string(), why: error.to_string() })?;
-    if !notes.is_empty() {
-        return Ok(notes);
+) -> Result<(Option<u32>, Vec<String>), NativeError> {
+    let failed = |error: io::Error| NativeError::File { file: directory.display().to_string(), why: error.to_string() };
+    let file = filled(directory).map_err(failed)?;
+    cached_accesses(bench, &file, later).map_err(failed)?;
+    if in_memory(&file).map_err(failed)? {
+        let note = format!("{}: its file system is in memory, so no disk was measured", directory.display());
+        return Ok((None, vec![note]));
     }
+    let cpu = served_by(&bench.allowed, FEW, |cpu| {
+        bench.stand(cpu).ok()?;
+        (0..FEW).try_for_each(|part| read_uncached(&file, part)).ok()
+    });
+    bench.stand(cpu.unwrap_or(bench.here))?;
+    let mut notes = Vec::new();
+    measure(bench, directory, &file, samples).map_err(failed)?;
     for (what, measured) in [
         ("writes that tasks begin", begun_writes(bench, directory, samples)),
         ("first synchronous writes", synchronous_writes(bench, directory, samples)),
+        ("flushes", flushes(bench, &file, samples)),
     ] {
         notes.extend(measured.err().map(|error| format!("{what} were not measured: {error}")));
     }
-    Ok(notes)
+    if cpu.is_some()
+        && let Err(error) = interrupts(bench, directory, samples)
+    {
+        notes.push(format!("the disk's interrupts were not measured: {error}"));
+    }
+    bench.stand(bench.here)?;
+    let place = cpu.and_then(|cpu| bench.allowed.iter().position(|other| *other == cpu));
+    Ok((place.and_then(|place| u32::try_from(place).ok()), notes))
 }
 
-fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut Samples) -> io::Result<Vec<String>> {
+/// Reads a part of the file from the disk.
+fn read_uncached(file: &File, part: u64) -> io::Result<()> {
+    drop_cache(file)?;
+    file.read_exact_at(&mut [0; SMALL], part * LARGE as u64)
+}
+
+/// The file, on the disk.
+fn filled(directory: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o600).open(directory)?;
     let data = vec![b'-'; LARGE];
     (0..PARTS).try_for_each(|part| file.write_all_at(&data, (part * LARGE) as u64))?;
     file.sync_all()?;
-    let mut buffer = vec![0; LARGE];
-    let reads = cached(bench, || file.read_exact_at(&mut buffer[..SMALL], 0))?;
-    later.add("cached_file_read_of_4_kib", reads);
-    later.add("cached_file_write_of_4_kib", cached(bench, || file.write_all_at(&data[..SMALL], 0))?);
-    if in_memory(&file)? {
-        return Ok(vec![format!("{}: its file system is in memory, so no disk was measured", directory.display())]);
-    }
+    Ok(file)
+}
+
+fn cached_accesses(bench: &Bench, file: &File, later: &mut Samples) -> io::Result<()> {
+    let mut buffer = [b'-'; SMALL];
+    later.add("cached_file_read_of_4_kib", cached(bench, || file.read_exact_at(&mut buffer, 0))?);
+    later.add("cached_file_write_of_4_kib", cached(bench, || file.write_all_at(&buffer, 0))?);
+    file.sync_all()
+}
+
+fn measure(bench: &Bench, directory: &Path, file: &File, samples: &mut Samples) -> io::Result<()> {
+    let (data, mut buffer) = (vec![b'-'; LARGE], vec![0; LARGE]);
     let pages = paged(directory, &data[..SMALL])?;
     for (name, size) in [("4_kib", SMALL), ("1_mib", LARGE)] {
         let write = |at| match size {
@@ -75,9 +112,9 @@ fn measure(bench: &Bench, directory: &Path, samples: &mut Samples, later: &mut S
         };
         add("write", uncached(bench, || Ok(()), write)?);
         let read = |at| file.read_exact_at(&mut buffer[..size], at);
-        add("read", uncached(bench, || drop_cache(&file), read)?);
+        add("read", uncached(bench, || drop_cache(file), read)?);
     }
-    Ok(Vec::new())
+    Ok(())
 }
 
 /// A file without a name for synchronous writes, made as a run's are, and each of its pages written once.

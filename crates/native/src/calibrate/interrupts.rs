@@ -1,6 +1,7 @@
-//! Interruptions of a task: the timer's ticks, and moves to another CPU.
+//! Interruptions of a task: the timer's ticks, and moves to another CPU. And which CPU takes a device's interrupts.
 
 use std::collections::BTreeMap;
+use std::fs;
 
 use schedlab_model::Policy;
 
@@ -45,6 +46,46 @@ fn recurring(gaps: &[(u64, u64)], period: u64) -> Vec<u64> {
     at(phase).map(|(_, length)| *length).collect()
 }
 
+/// The CPU that takes all interrupts of a device which `access` uses `accesses` times from a CPU; none where that is the CPU that asks, where there is
+/// but one, or where it cannot be known.
+pub(crate) fn served_by(cpus: &[u32], accesses: u64, mut access: impl FnMut(u32) -> Option<()>) -> Option<u32> {
+    let (first, last) = (*cpus.first()?, *cpus.last()?);
+    if first == last {
+        return None;
+    }
+    let mut serves = |cpu: u32| {
+        let before = fs::read_to_string("/proc/interrupts").ok()?;
+        access(cpu)?;
+        let (taken, by) = busiest(&before, &fs::read_to_string("/proc/interrupts").ok()?)?;
+        (taken >= accesses).then_some(by)
+    };
+    let (of_first, of_last) = (serves(first)?, serves(last)?);
+    (of_first == of_last && cpus.contains(&of_first)).then_some(of_first)
+}
+
+/// How many interrupts of one device a CPU took at most between two texts of `/proc/interrupts`, and which CPU did: those of lines that begin with a
+/// number.
+fn busiest(before: &str, after: &str) -> Option<(u64, u32)> {
+    let cpus: Vec<u32> =
+        after.lines().next()?.split_whitespace().filter_map(|name| name.strip_prefix("CPU")?.parse().ok()).collect();
+    let counts = |text: &str| {
+        let of = |line: &str| {
+            let (number, counts) = line.split_once(':')?;
+            let number: u32 = number.trim().parse().ok()?;
+            Some((number, counts.split_whitespace().take(cpus.len()).map_while(|count| count.parse().ok()).collect()))
+        };
+        text.lines().skip(1).filter_map(of).collect::<BTreeMap<u32, Vec<u64>>>()
+    };
+    let earlier = counts(before);
+    let taken = counts(after).into_iter().flat_map(|(number, counts)| {
+        let earlier = earlier.get(&number).cloned().unwrap_or_default();
+        let past = move |place: usize| earlier.get(place).copied().unwrap_or_default();
+        counts.into_iter().enumerate().map(move |(place, count)| (count.saturating_sub(past(place)), place))
+    });
+    let (most, place) = taken.max()?;
+    Some((most, *cpus.get(place)?))
+}
+
 /// Moving a queued task: setting the affinity of one that waits behind others, beyond setting it to what it is.
 ///
 /// The task is SCHED_IDLE and both CPUs compute, so that it is hardly ever found running; then a stopper thread would have to move
@@ -80,6 +121,20 @@ pub(crate) fn migration(bench: &Bench, there: u32) -> Result<Vec<f64>, NativeErr
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cpu_that_takes_most_of_a_device_s_interrupts_serves_it() {
+        // The disk's rise by 8 on CPU 5, the network's by 3 on CPU 2; the timer's line has no number.
+        let before =
+            "       CPU2  CPU5\n 7:  1  20  PCI-MSIX  disk\n 8:  4  0  PCI-MSIX  net\nLOC:  10  10  Local timer\n";
+        let after =
+            "       CPU2  CPU5\n 7:  1  28  PCI-MSIX  disk\n 8:  7  0  PCI-MSIX  net\nLOC:  90  90  Local timer\n";
+        assert_eq!(busiest(before, after), Some((8, 5)));
+        assert_eq!(busiest(after, after).map(|(most, _)| most), Some(0));
+        // One CPU has no other one to take them, and a device that was not accessed has none.
+        assert_eq!(served_by(&[0], 1, |_| Some(())), None);
+        assert_eq!(served_by(&[0, 1], 1, |_| None), None);
+    }
 
     #[test]
     fn only_what_recurs_at_the_period_is_a_tick() {

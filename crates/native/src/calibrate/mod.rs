@@ -57,6 +57,8 @@ pub struct Calibration {
     pub measured: BTreeMap<String, Spread>,
     /// What memory and, where one was measured, the disk take: fields of [`schedlab_model::Devices`].
     pub devices: BTreeMap<&'static str, Time>,
+    /// The CPU that takes all of the disk's interrupts, as one of those that this process may use; none where the CPU that asks takes them.
+    pub disk_cpu: Option<u32>,
     /// Quartiles of what nothing of the simulator's charges yet: working sets gone cold, files that the page cache has.
     pub later: BTreeMap<String, Spread>,
     /// What could not be measured, and why.
@@ -90,9 +92,9 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     }
     devices::memory(&mut samples);
     grace_period::runs(hz(), &mut samples)?;
-    let unmeasured = match directory {
+    let (disk_cpu, unmeasured) = match directory {
         Some(directory) => disk::disk(&bench, directory, &mut samples, &mut later)?,
-        None => Vec::new(),
+        None => (None, Vec::new()),
     };
     // SAFETY: no preconditions; nothing is left that could hang.
     unsafe { libc::alarm(0) };
@@ -115,6 +117,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
         spread,
         measured,
         devices,
+        disk_cpu,
         later: later.spreads(),
         notes,
     })

@@ -97,6 +97,7 @@ fn event(step: &Step) -> (&'static str, Value) {
         Step::Dispatch => ("dispatch", text("")),
         Step::EndWriteback => ("end_writeback", text("")),
         Step::GracePeriod => ("grace_period", text("")),
+        Step::DispatchFlush => ("dispatch_flush", text("")),
         Step::Request { port, bytes, reply } => {
             let (bytes, reply) = (count(u64::from(*bytes)), count(u64::from(*reply)));
             ("request", fields([("port", text(port)), ("bytes", bytes), ("reply", reply)]))
