@@ -71,7 +71,7 @@ pub(crate) struct Engine<'a, S> {
     /// Of those, the workload's own, for which the run waits.
     pub(crate) awaited: u32,
     /// When the last operation was counted, and operations at that instant so far.
-    counted: (u64, u64),
+    pub(crate) counted: (u64, u64),
     /// Events so far.
     pub(crate) events: u64,
     /// Switch events so far, from and to idle included: the speed of the simulator is by these.
@@ -282,10 +282,18 @@ impl<'a, S: EventSink> Engine<'a, S> {
     /// Counts an operation; refuses to go on where time stands still for too long.
     #[inline]
     pub(crate) fn count_operation(&mut self) -> Result<(), SimError> {
+        self.count_operations(1)
+    }
+
+    /// Counts operations that end one after another, with no event in between. Each that ends at an instant counts there, whether time passed for it or
+    /// not: both paths count the same, and so give up at the same operation.
+    #[inline(always)]
+    pub(crate) fn count_operations(&mut self, count: u64) -> Result<(), SimError> {
         if self.counted.0 != self.now {
-            self.counted = (self.now, 0);
+            self.counted = (self.now, count);
+            return Ok(());
         }
-        self.counted.1 += 1;
+        self.counted.1 += count;
         if self.counted.1 <= STANDSTILL {
             return Ok(());
         }

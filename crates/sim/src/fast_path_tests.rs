@@ -10,7 +10,7 @@ use schedlab_program::Program;
 use schedlab_sched::GroupId;
 
 use crate::arena::Arena;
-use crate::engine::Engine;
+use crate::engine::{Engine, STANDSTILL};
 use crate::{Options, SimError};
 
 /// A sink that keeps everything.
@@ -80,6 +80,8 @@ fn run<S: EventSink + Default>(
             }
         }
         states.push(format!("timer {:?}", sched.next_timer()));
+        // The instant of the last operation, and how many there were at it.
+        states.push(format!("counted {:?}", engine.counted));
         (format!("{:?}", engine.outcome(&Scheduler::new(Series::V6_1.newest_known()))), states)
     });
     drop(engine);
@@ -381,5 +383,76 @@ proptest! {
         }
         let scheduler = Scheduler { hz, ..Scheduler::new(release.parse().unwrap()) };
         is_the_same_in_groups((tasks, machine), &scheduler, (millis, phase), &weights)?;
+    }
+}
+
+/// A step that computes for so many microseconds.
+fn computes(micros: u64) -> Step {
+    Step::Run(Duration::Fixed(Time::from_micros(micros)))
+}
+
+/// Found by the test above. At 7.906 ms the computation of `beside` ends, it goes to sleep, which costs nothing here, and the writers and readers of
+/// `channel0` get its CPU. Their messages need no time either: at that instant the run reaches [`STANDSTILL`] operations, and gives up.
+///
+/// Each operation that ends at an instant counts there ([`Engine::count_operation`]), so that the computation is the first, the sleep the second, and 998
+/// are left for messages. The fast path did not count the computation, because time had passed for it, and went on for one operation more.
+#[test]
+fn messages_that_take_no_time_after_a_computation_end_at_the_same_operation() {
+    let ends = |name: &str, count, steps: Vec<Step>, group: Option<&str>| Task {
+        name: name.into(),
+        instances: 4,
+        taskgroup: group.map(str::to_owned),
+        steps: vec![Step::Loop { count, steps }],
+        ..Task::default()
+    };
+    let write = |bytes| Step::Write { channel: "channel0".into(), bytes };
+    let read = |bytes| Step::Read { channel: "channel0".into(), bytes };
+    let beside = vec![Step::Forever(vec![computes(300), Step::Sleep(Duration::Fixed(Time::from_micros(900)))])];
+    let tasks = vec![
+        ends("writer0", 37, vec![write(202), computes(14)], None),
+        ends("reader0", 37, vec![read(202), computes(154)], None),
+        ends("writer1", 67, vec![write(227)], None),
+        ends("reader1", 67, vec![read(227)], Some("/a")),
+        Task { name: "beside".into(), instances: 1, steps: beside, ..Task::default() },
+    ];
+    let machine = Machine {
+        topology: "llc=2".parse().unwrap(),
+        ..Machine::new(4, Costs { timer_taken: Time::from_micros(12), ..Costs::ideal() })
+    };
+    let scheduler = Scheduler { hz: 250, ..Scheduler::new("6.18.17".parse().unwrap()) };
+    is_the_same_in_groups((tasks, machine), &scheduler, (8, 394), &[Some(20), None, None]).unwrap();
+}
+
+/// Beside a task that computes and goes to sleep, another one ends a computation and yields as often as it takes to reach [`STANDSTILL`] operations at
+/// that instant: the computation and the sleep of the first, the computation of the second, and its yields. Where going to sleep costs 13 µs the sleep
+/// ends by itself, 13 µs later than the computation.
+#[test]
+fn each_operation_that_ends_at_an_instant_counts() {
+    let sleep_timer = Time::from_micros(13);
+    let costs = [
+        (Costs::ideal(), 1000, 2 + 1),
+        (Costs { timer_taken: Time::from_micros(12), ..Costs::ideal() }, 1000, 2 + 1),
+        (Costs { sleep_timer, ..Costs::ideal() }, 1000, 1 + 1),
+        (Costs { sleep_timer, ..Costs::ideal() }, 1000 + 13, 1 + 1),
+    ];
+    for (costs, at, counted) in costs {
+        for (release, no_tick_skip) in [("6.1", false), ("6.1", true), ("6.12", false), ("6.12", true)] {
+            let ends = |yields| {
+                let sleep = Step::Sleep(Duration::Fixed(Time::from_millis(90)));
+                let yields = Step::Loop { count: yields, steps: vec![Step::Yield] };
+                let task = |name: &str, steps| Task { name: name.into(), instances: 1, steps, ..Task::default() };
+                let sleeper = task("sleeper", vec![computes(1000), sleep]);
+                let tasks = vec![sleeper, task("yielder", vec![computes(at), yields, computes(9)])];
+                let workload = Workload { name: "fast".into(), tasks, ..Workload::default() };
+                let scheduler = Scheduler { hz: 250, ..Scheduler::new(release.parse().unwrap()) };
+                let options = Options { no_tick_skip, ..Options::default() };
+                let (left, _): (_, NoEvents) = run(&workload, &scheduler, &Machine::new(2, costs.clone()), &options);
+                left.map(|_| ())
+            };
+            let error = SimError::NoProgress { time: Time::from_micros(at), operations: STANDSTILL };
+            let case = format!("{release}, {no_tick_skip}, at {at} of {costs:?}");
+            assert_eq!(ends(STANDSTILL - counted), Ok(()), "{case}");
+            assert_eq!(ends(STANDSTILL - counted + 1), Err(error), "{case}");
+        }
     }
 }

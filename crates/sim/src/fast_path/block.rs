@@ -45,8 +45,8 @@ impl<S: EventSink> Engine<'_, S> {
         let task = record.current;
         let left = &mut arena.tasks[task as usize];
         if !FREE && let (Op::Sleep(time), Stage::Act) = (left.op, left.stage) {
-            // It is not counted: time passed for it.
             left.done();
+            self.count_operation()?;
             return self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos().saturating_sub(self.prices.armed()));
         }
         let (Op::Run(time), Stage::Act) = (left.op, left.stage) else { return self.flat_other_completed(cpu) };
@@ -68,9 +68,11 @@ impl<S: EventSink> Engine<'_, S> {
         };
         left.op = Op::Sleep(time);
         if !FREE {
+            self.count_operation()?;
             return self.flat_go_to_sleep(cpu, task, time.as_nanos());
         }
-        // Neither is counted: time passed for the first, and a task that sleeps for no time counts what it does then.
+        // To go to sleep takes no time, so that both operations end now.
+        self.count_operations(2)?;
         self.flat_sleep::<FREE, EEVDF>(cpu, task, time.as_nanos())
     }
 
