@@ -43,8 +43,8 @@ pub(crate) struct Cpu {
     clock_from: u64,
     /// When it last left idle for a timer's interrupt, or will have.
     pub(crate) awake_at: u64,
-    /// When a wake-up by a task last marked its current task for rescheduling; [`NEVER`] if none did.
-    pub(crate) marked_at: u64,
+    /// Since when its queue's clock is not read until it switches; [`NEVER`] if it is.
+    pub(crate) clock_held: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
     /// Until when it takes no interrupts, as its last switch is not over.
@@ -64,7 +64,7 @@ impl Cpu {
         resched_at: NEVER,
         leaving: false,
         awake_at: 0,
-        marked_at: NEVER,
+        clock_held: NEVER,
         idle_since: 0,
         masked_until: 0,
         put_off_until: 0,

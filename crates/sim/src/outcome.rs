@@ -71,7 +71,7 @@ impl<S: EventSink> Engine<'_, S> {
         Summary {
             turnaround: Time::from_nanos(turnaround),
             elapsed: Time::from_nanos(self.now),
-            switches: own.map(|task| task.account.voluntary + task.account.involuntary).sum(),
+            switches: own.map(|task| task.account.voluntary + u64::from(task.account.involuntary)).sum(),
             messages: self.messages,
             bytes: self.bytes,
         }
@@ -127,25 +127,25 @@ impl<S: EventSink> Engine<'_, S> {
 
     fn task_outcome(&self, task: usize) -> TaskOutcome {
         let (account, identity) = (&self.arena.tasks[task].account, &self.arena.identities[task]);
-        let user = self.user_time(task);
+        let user = self.user_time(task).min(account.charged());
         TaskOutcome {
             name: self.name(task),
             background: self.arena.tasks[task].background,
             source: MetricSource::Counters,
             life_ns: identity.died - account.born,
-            run_ns: account.run,
+            run_ns: account.charged(),
             user_ns: user,
-            system_ns: account.run - user,
+            system_ns: account.charged() - user,
             wait_ns: account.wait,
             sleep_ns: account.sleep,
             voluntary: account.voluntary,
-            involuntary: account.involuntary,
-            migrations: account.migrations,
+            involuntary: u64::from(account.involuntary),
+            migrations: u64::from(account.migrations),
             // Each sleep ends with one wake-up.
             wakeups: account.voluntary,
             delay_ns: account.wait,
             // It was switched in after its start, after each sleep and each time it was preempted.
-            delays: 1 + account.voluntary + account.involuntary,
+            delays: 1 + account.voluntary + u64::from(account.involuntary),
             max_delay_ns: account.max_delay,
         }
     }

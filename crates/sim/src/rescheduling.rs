@@ -170,20 +170,29 @@ impl<S: EventSink> Engine<'_, S> {
         true
     }
 
+    /// A task was woken on a CPU: if its current task is to be rescheduled for that, its queue's clock is not read until the switch.
+    #[inline]
+    pub(crate) fn hold_clock(&mut self, cpu: u32) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        if record.current != NONE && self.sched.must_resched(CpuId(cpu)) {
+            record.clock_held = self.now;
+        }
+    }
+
     /// [`Engine::touch`] for a pass of the scheduler that ends now, as the current task is switched out in `state`. The queue's clock is
     /// read as the pass begins (`update_rq_clock` in `__schedule`): the rules charge the pass to the next task.
     ///
     /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
     ///
-    /// Where a task that was woken by another one preempts the current one, the clock is not read again (`rq_clock_skip_update` in
-    /// `check_preempt_curr`, later `wakeup_preempt`): the rules charge all since the wake-up to the next task.
+    /// Where a wake-up has marked the current task, the clock is not read again (`rq_clock_skip_update` in `check_preempt_curr`, later
+    /// `wakeup_preempt`): the rules charge all since the wake-up to the next task.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
-        let marked_at = std::mem::replace(&mut self.arena.cpus[cpu as usize].marked_at, NEVER);
-        if marked_at != NEVER {
+        let held = std::mem::replace(&mut self.arena.cpus[cpu as usize].clock_held, NEVER);
+        if held != NEVER {
             self.catch_up(cpu);
             let record = &mut self.arena.cpus[cpu as usize];
             record.acting_tick = record.next_tick;
-            let clock = Time::from_nanos(marked_at).max(self.sched.clock(CpuId(cpu)));
+            let clock = Time::from_nanos(held).max(self.sched.clock(CpuId(cpu)));
             return self.sched.set_clocks(CpuId(cpu), Clocks::all(clock));
         }
         if self.arena.cpus.len() > 1 {

@@ -215,9 +215,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.note_delayed_dequeue(task);
         let woken = self.sched.try_to_wake_up(task_id(task), CpuId(target));
         debug_assert!(woken, "a task that sleeps here sleeps there");
-        if waker != NONE && self.arena.cpus[target as usize].current != NONE && self.sched.must_resched(CpuId(target)) {
-            self.arena.cpus[target as usize].marked_at = self.now;
-        }
+        self.hold_clock(target);
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote() + self.ipi_to(target) };
         let cost = self.prices.wakeup + remote;
@@ -385,9 +383,9 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             self.leave(cpu, previous.0, state);
             if next != TaskId::IDLE {
-                let passed = self.now - self.sched.clock(CpuId(cpu)).as_nanos();
-                let passed = self.arena.tasks[previous.index()].account.yields(passed);
-                self.arena.tasks[next.index()].account.run += passed;
+                let passed = (self.now - self.sched.clock(CpuId(cpu)).as_nanos()) as i64;
+                self.arena.tasks[previous.index()].account.passed -= passed;
+                self.arena.tasks[next.index()].account.passed += passed;
             }
         }
         self.emit(cpu, EventKind::Switch { previous, state, next });
@@ -454,7 +452,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.busy += left.account.end_run(self.now);
         match state {
             TaskState::Running => {
-                left.account.involuntary += u64::from(!left.has_reported());
+                left.account.involuntary += u32::from(!left.has_reported());
                 left.interrupted(left_over);
                 left.state = State::Runnable;
             }

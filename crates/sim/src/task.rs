@@ -79,12 +79,14 @@ pub(crate) struct Task {
 #[derive(Debug, Clone)]
 #[repr(C)]
 pub(crate) struct Account {
+    /// What of the time before it was switched in it is charged for, less what others are of its own.
+    pub(crate) passed: i64,
     pub(crate) born: u64,
-    pub(crate) migrations: u64,
     pub(crate) wait: u64,
     pub(crate) max_delay: u64,
+    pub(crate) migrations: u32,
     /// Times it was taken off its CPU.
-    pub(crate) involuntary: u64,
+    pub(crate) involuntary: u32,
     /// When the task's state last changed.
     pub(crate) since: u64,
     pub(crate) run: u64,
@@ -120,6 +122,7 @@ impl Account {
             involuntary: 0,
             since: now,
             run: 0,
+            passed: 0,
             user: 0,
             sleep: 0,
             voluntary: 0,
@@ -135,12 +138,9 @@ impl Account {
         ran
     }
 
-    /// It was switched out, and the next task is charged for so much of the time before that; how much it had.
-    #[inline(always)]
-    pub(crate) fn yields(&mut self, passed: u64) -> u64 {
-        let passed = passed.min(self.run);
-        self.run -= passed;
-        passed
+    /// What the kernel charges it for: the clock of a queue may be read some time before the switch.
+    pub(crate) const fn charged(&self) -> u64 {
+        self.run.saturating_add_signed(self.passed)
     }
 
     /// It wakes.

@@ -263,7 +263,7 @@ fn a_kernel_thread_hands_accesses_to_the_disk() {
         let (outcome, events) = run(&fair(vec![Step::ReadFile(access())]), release, &machine);
         assert_eq!(switches(&events)[..4], [(0, 0), (41, 1), (49, -1), (149, 0)], "{release}");
         let thread = &outcome.tasks[1];
-        assert_eq!((thread.name.as_str(), thread.background, thread.run_ns), ("kworker/0:0H", true, 8_000));
+        assert_eq!((thread.name.as_str(), thread.background, thread.run_ns), ("kworker/0H:kblockd", true, 8_000));
     }
     // A write that the task begins until 51 (1 + 10 + 40) and waits for: the thread, task 2, hands it over until 59, so that task 1, the worker, has it
     // at 159. The thread hands over the worker's two accesses as well.

@@ -79,13 +79,13 @@ fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
         assert_eq!(times, [0, 0, 111, 116, 430, 432], "{release}");
         assert_eq!(shares(&outcome, 0)[1], 5 + 2, "{release}");
     }
-    // Where it preempts a task that computes, that one has paid the 7 and the 4 by then: 111, and 116 + 300 + 11.
+    // Where it preempts a task that computes, the 7 and the 4 come before the switch: 111, and 116 + 300 + 11. It is charged for them.
     let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(500))]);
     let both = workload(vec![hog, task("sleeper", 1, fifo(2), sleeps)]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
     let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
     assert_eq!(times, [0, 0, 111, 116, 427, 432, 532]);
-    assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [500 + 2 * 11, 2 * 5]);
+    assert_eq!([shares(&outcome, 0)[1], shares(&outcome, 1)[1]], [500, 2 * (11 + 5)]);
 }
 
 #[test]
@@ -106,8 +106,9 @@ fn a_timer_s_interrupt_costs_the_woken_task_where_no_other_continues() {
     };
     // 'computes' continues, and pays for the interrupt: 161 + 7 + 2, so that it has run for 113. 'sleeps' comes then, and has nothing to pay.
     assert_eq!(run_times(Policy::Fifo(1)), (vec![57, 170, 170], [113, 0]));
-    // 'sleeps' preempts it at 107, and pays 4 until 111. Of the 4 + 100 + 7 that 'computes' has to do 50 are done, so that it ends 61 later.
-    assert_eq!(run_times(Policy::Fifo(3)), (vec![57, 107, 111, 172], [111, 4]));
+    // 'sleeps' preempts it at 107, and pays 4 until 111; it is charged for the 7 before that as well. Of the 4 + 100 + 7 that 'computes' has to
+    // do 50 are done, so that it ends 61 later.
+    assert_eq!(run_times(Policy::Fifo(3)), (vec![57, 107, 111, 172], [111 - 7, 7 + 4]));
 }
 
 #[test]

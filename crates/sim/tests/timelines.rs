@@ -96,11 +96,12 @@ fn fifo_preempts_other_in_the_middle_of_its_work() {
         assert_eq!(shares(&outcome, 0), [15_000, 10_000, 5000, 0]);
         assert_eq!(shares(&outcome, 1), [8000, 5000, 0, 3000]);
     }
-    // The interrupt that wakes it costs 100 µs, which the hog pays.
+    // The interrupt that wakes it costs 100 µs before the switch. The clock of the queue stands still from the wake-up on, so that the woken
+    // task is charged for them.
     let costs = Costs { wakeup: micros(100), ..Costs::ideal() };
     let (outcome, _) = run(&both, "6.1", &Machine::new(1, costs));
-    assert_eq!(shares(&outcome, 0), [15_100, 10_100, 5000, 0]);
-    assert_eq!((outcome.tasks[0].user_ns, outcome.tasks[0].system_ns), (10_000_000, 100_000));
+    assert_eq!([shares(&outcome, 0), shares(&outcome, 1)], [[15_100, 10_000, 5000, 0], [8100, 5100, 100, 3000]]);
+    assert_eq!((outcome.tasks[1].user_ns, outcome.tasks[1].system_ns), (5_000_000, 100_000));
 }
 
 fn costs_of_messages() -> Costs {
@@ -141,14 +142,15 @@ fn a_task_that_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
     //  25  the writer comes (10), computes (100), writes (3): 138, which wakes the reader. It does what waking takes (4), and the
     //      scheduler finds the reader (6): 148.
     // 148  the reader comes (10), has read and ends: 158. The writer comes (10) and computes (50): 218.
+    // The writer is charged for 5 of the pass in which the reader goes to sleep, and the reader for all since its wake-up.
     let costs = Costs { schedule: micros(6), ..costs_of_messages() };
     let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
     let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
     let both = with_channels(both, ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
     assert_eq!(switches(&events), [(6, 0, 0), (25, 0, 1), (148, 0, 0), (158, 0, 1), (218, 0, IDLE)]);
-    assert_eq!(shares(&outcome, 0), [158, 19 + 10, 6 + (148 - 138), 138 - 25]);
-    assert_eq!(shares(&outcome, 1), [218, (148 - 25) + 60, 25 + 10, 0]);
+    assert_eq!(shares(&outcome, 0), [158, 19 - 5 + (158 - 138), 6 + (148 - 138), 138 - 25]);
+    assert_eq!(shares(&outcome, 1), [218, 5 + (138 - 25) + 60, 25 + 10, 0]);
 }
 
 #[test]
@@ -163,12 +165,12 @@ fn a_timer_wakes_once_the_cpu_is_out_of_idle_and_its_interrupt_over() {
         assert_eq!(switches(&events), [(56, 0, 0), (56, 0, IDLE), (216, 0, 0), (226, 0, IDLE)], "{release}");
         assert_eq!(shares(&outcome, 0), [226, 10, 56 + 10, 206 - 56], "{release}");
     }
-    // Where another one computes, that is interrupted at once: by the wake-up and the scheduler's pass, which it pays.
+    // Where another one computes, that is interrupted at once: by the wake-up and the scheduler's pass, for which the woken one is charged.
     let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(200))]);
     let both = workload(vec![hog, task("sleeper", 1, fifo(2), steps)]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
     assert_eq!(switches(&events), [(56, 0, 1), (56, 0, 0), (166, 0, 1), (176, 0, 0), (276, 0, IDLE)]);
-    assert_eq!(shares(&outcome, 0), [276, 210, 56 + 10, 0]);
+    assert_eq!(shares(&outcome, 0), [276, 200, 56 + 10, 0]);
 }
 
 #[test]
@@ -472,6 +474,7 @@ fn the_other_side_of_a_connection_is_woken_within_a_call_and_the_first_to_end_it
     //  - A server above the client comes as the call that wakes it is over: it takes the connection and sleeps for the request, and once
     //    more it comes as the write is over, reads, replies and ends the connection; the client reads without sleeping.
     //  - A client above the server comes as the reply's write is over, and ends the connection first.
+    // One that comes so is charged for what remains of the call.
     let costs = Costs {
         tcp_connect: micros(40),
         tcp_connect_tail: micros(25),
@@ -489,8 +492,8 @@ fn the_other_side_of_a_connection_is_woken_within_a_call_and_the_first_to_end_it
     let port = || "web".to_owned();
     let cases = [
         (1, 1, [1 + 9 + 2 + 12 + 10, 1 + 40 + 12 + 1 + 2 + 6]),
-        (2, 1, [1 + 9 + 1 + 2 + 12 + 10, 1 + 40 + 12 + 2 + 6]),
-        (1, 2, [1 + 9 + 2 + 12 + 3, 1 + 40 + 12 + 1 + 2 + 20]),
+        (2, 1, [1 + 25 + 9 + 1 + 7 + 2 + 12 + 10, 1 + 15 + 5 + 2 + 6]),
+        (1, 2, [1 + 9 + 2 + 5 + 3, 1 + 40 + 12 + 1 + 7 + 2 + 20]),
     ];
     for (server, client, run_us) in cases {
         let serve = vec![Step::Accept { port: port(), bytes: 1 }, Step::Reply { bytes: 1 }];
@@ -523,5 +526,29 @@ fn interrupts_and_switches_are_a_part_of_computing_by_the_clock() {
         let (_, events) = run(&both, release, &Machine::new(1, costs.clone()));
         let last = switches(&events).pop();
         assert_eq!(last, Some((9017, 0, IDLE)), "{release}");
+    }
+}
+
+#[test]
+fn a_task_that_preempts_its_waker_is_charged_from_its_wake_up_on() {
+    // In microseconds: a system call takes nothing, writing 5, reading 7, going to sleep 1, a wake-up 4, a pass of the scheduler 6, a switch 3.
+    // 'reader' switches in (3), finds nothing (1), and sleeps. 'writer' switches in (3), writes (5) and wakes it at once; with the wake-up
+    // (4) and the pass (6) it is on its CPU for 18, but the clock of the queue was read last at the wake-up: it is charged for 8, and
+    // 'reader' for 10 + 3 + 7. Then 'writer' switches in again (3) and computes for 100; 'reader' ends before that, which costs nothing.
+    let costs = Costs {
+        switch: micros(3),
+        schedule: micros(6),
+        wakeup: micros(4),
+        pipe_write: micros(5),
+        pipe_read: micros(7),
+        block: micros(1),
+        ..Costs::ideal()
+    };
+    let reader = task("reader", 1, fifo(2), vec![read("pipe", 1)]);
+    let writer = task("writer", 1, fifo(1), vec![write("pipe", 1), Step::Run(microseconds(100))]);
+    let both = with_channels(workload(vec![reader, writer]), ChannelKind::Pipe, &["pipe"]);
+    for release in ["5.10", "6.1", "6.12", "6.18", "7.2"] {
+        let (outcome, _) = run(&both, release, &Machine::new(1, costs.clone()));
+        assert_eq!([0, 1].map(|task| outcome.tasks[task].run_ns / 1000), [4 + 20, 8 + 103], "{release}");
     }
 }

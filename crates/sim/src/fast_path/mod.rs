@@ -242,7 +242,7 @@ impl<S: EventSink> Engine<'_, S> {
         looked_at: u64,
     ) -> Result<(), SimError> {
         let (now, prices) = (self.now, &self.prices);
-        let passed = if FREE { 0 } else { now - self.sched.clock(CpuId(cpu)).as_nanos() };
+        let passed = if FREE { 0 } else { (now - self.sched.clock(CpuId(cpu)).as_nanos()) as i64 };
         let Arena { tasks, cpus, .. } = &mut self.arena;
         let record = &mut cpus[cpu as usize];
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
@@ -256,13 +256,13 @@ impl<S: EventSink> Engine<'_, S> {
         // As [`Engine::leave`] has it of a task that goes on to be runnable, on a CPU that always is as fast.
         self.switches += 1;
         record.busy += left.account.end_run(now);
-        let passed = left.account.yields(passed);
-        left.account.involuntary += u64::from(!left.has_reported());
+        left.account.passed -= passed;
+        left.account.involuntary += u32::from(!left.has_reported());
         left.interrupted(record.end - now);
         left.state = State::Runnable;
         record.end = now;
         let comer = &mut tasks[next.index()];
-        comer.account.run += passed;
+        comer.account.passed += passed;
         if looked_at > 0 {
             comer.debt += looked_at;
         }

@@ -125,6 +125,7 @@ impl<S: EventSink> Engine<'_, S> {
         if FREE {
             self.flat_queued(task, home, target);
         } else {
+            self.hold_clock(target);
             self.pay_wakeup(task, home, target, false);
         }
         Ok(())
