@@ -227,7 +227,10 @@ fidelity-behaviour: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --page docs/results/fidelity-behaviour.md
 
 fidelity-prediction: guest-kernels
-	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --page docs/results/fidelity-prediction.md
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --place vm:6.1 --place vm:6.12 --place host \
+		--page docs/results/fidelity-prediction.md
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --place vm:6.12:cpus=2 \
+		--page docs/results/fidelity-prediction-two-cpus.md
 
 # Searches compared by real runs: tables of all settings in guests and on this machine, hours and resumable, then every search on each.
 # The tables that there are stand in validation/tuning; `make tuning-page` runs the searches on these alone, for an hour.
@@ -255,11 +258,13 @@ check-prediction: guest-kernels
 	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check --calibrations 1 --quick \
 		--place vm:6.1 --count 3 --runs 2 --judge HEAD --refuted 0.01
 
+WHAT_IF := -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml --directory out/fidelity-what-if
+
 # Records workloads on real kernels in guests, predicts what other settings would make of them, really sets those, and judges. What was
 # recorded is kept, so that it goes on where it was interrupted.
 fidelity-what-if: guest-kernels
-	PYTHONPATH=tools $(BIN)/python -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml \
-		--directory out/fidelity-what-if --page docs/results/fidelity-what-if.md
+	PYTHONPATH=tools $(BIN)/python $(WHAT_IF) --place vm:6.1 --place vm:6.12 --page docs/results/fidelity-what-if.md
+	PYTHONPATH=tools $(BIN)/python $(WHAT_IF) --place vm:6.12:cpus=2 --page docs/results/fidelity-what-if-two-cpus.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

@@ -24,7 +24,7 @@ class TaskOutcome:
         name: name and instance.
         source: ``events`` or ``counters``, where the numbers came from.
         life_ns: from its start to its end.
-        run_ns: on a CPU.
+        run_ns: CPU time that the kernel charges it for.
         user_ns: of that, in user mode.
         system_ns: of that, in the kernel.
         wait_ns: runnable but not running; 0 where it was not measured.
