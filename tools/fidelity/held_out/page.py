@@ -34,8 +34,11 @@ Guests of several CPUs run in this machine's time: QEMU counts instructions in o
 before QEMU 8.1 that may leave one of the CPUs out for 100 ms. Each guest CPU is a thread of this
 machine, so that with more of them than it has CPUs they also wait for one another. The column
 of the kernel's own says what is chance: where that is beyond the goal, the place cannot show
-whether the goal is met. Shares and sleeps are what such guests show best; times and preemptions are
-judged on one CPU and on this machine, and single decisions of several CPUs, which no disturbed time
+whether the goal is met. But all runs of a guest are held up alike, so that a small spread does not
+say that a larger guest runs as a machine of its own would: with four CPUs on a machine of two,
+periods of sleeping tasks are missed, and with eight most of them. Guests with no more CPUs than the
+machine show shares, sleeps and waits; larger ones none of these. Times and preemptions are judged
+on one CPU and on this machine, and single decisions of 2 and 4 CPUs, which no disturbed time
 changes, in [decisions](fidelity.md)."""
 
 
