@@ -16,10 +16,14 @@ use schedlab_sim::{Options, simulate};
 
 /// The waits of a run on a machine without costs.
 fn waits(workload: &Workload, scheduler: &Scheduler, cpus: u32) -> Waits {
+    waits_on(workload, scheduler, &Machine::ideal(cpus))
+}
+
+fn waits_on(workload: &Workload, scheduler: &Scheduler, machine: &Machine) -> Waits {
     let program = Program::compile(workload).expect("a workload that compiles");
-    let mut attribution = Attribution::new(cpus, &RuleSet::of(scheduler.release));
+    let mut attribution = Attribution::new(machine.cpus, &RuleSet::of(scheduler.release));
     let options = Options::default();
-    let outcome = simulate(&program, scheduler, &Machine::ideal(cpus), &options, &mut attribution).expect("it runs");
+    let outcome = simulate(&program, scheduler, machine, &options, &mut attribution).expect("it runs");
     attribution.finish(Time::from_nanos(outcome.elapsed_ns))
 }
 
@@ -78,6 +82,25 @@ fn under_eevdf_most_of_a_turn_waits_for_the_tick() {
     assert!(found.iter().all(|(cause, _)| *cause != Cause::Unknown), "{found:?}");
     let all: u64 = found.iter().map(|(_, time)| time).sum();
     assert_eq!(all % 4_000, 0, "whole ticks: {found:?}");
+}
+
+/// Four tasks that may run on the first CPU of either cache alone: 5.10 moves one there and back within a tick's balancing, and what it waits for
+/// after that is what was decided as it came back.
+#[test]
+fn a_task_that_is_moved_away_and_back_waits_for_a_cause() {
+    let attributes = Attributes { affinity: vec![0, 2], ..Attributes::default() };
+    let idle = Attributes { policy: Policy::Idle, ..Attributes::default() };
+    let tasks = vec![
+        task("child", 4, attributes, vec![Step::Run(milliseconds(41))]),
+        task("idle", 1, idle, vec![Step::Run(milliseconds(50))]),
+    ];
+    let machine = Machine { topology: "smt=2,llc=2".parse().unwrap(), ..Machine::ideal(4) };
+    let scheduler = Scheduler { hz: 1000, ..scheduler("5.10") };
+    let found = waits_on(&workload(tasks), &scheduler, &machine);
+    for child in (0..4).map(TaskId) {
+        let causes = by_cause(&found, child);
+        assert!(causes.iter().all(|(cause, _)| *cause != Cause::Unknown), "{child:?}: {causes:?}");
+    }
 }
 
 proptest! {

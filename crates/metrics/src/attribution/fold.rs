@@ -229,6 +229,8 @@ impl Attribution {
         let held = Held { verdict, behind: if verdict.cause.is_behind() { current } else { TaskId::IDLE }, at: now };
         if self.is_waiting_on(woken, cpu) {
             let record = &mut self.tasks[woken.index()];
+            // Of a task that is moved away and back at one instant all decisions are told before all moves.
+            record.back = Some((cpu, held));
             match &record.wait {
                 // A recording has the wake-up before the decision on it.
                 Some(wait) if wait.since == wait.began && record.held.verdict.cause == Cause::Unknown => {
@@ -280,7 +282,9 @@ impl Attribution {
         let record = &mut self.tasks[task.index()];
         (record.phase, record.cpu) = (Phase::Waiting, cpu);
         // A decision about another CPU belongs to a migration whose event is still to come.
-        let told = record.woken.take_if(|(on, _)| *on == cpu).map(|(_, held)| held);
+        let told = record.woken.take_if(|(on, _)| *on == cpu);
+        let told =
+            told.or_else(|| record.back.take_if(|(on, held)| *on == cpu && held.at == now)).map(|(_, held)| held);
         let queue = &self.cpus[cpu.index()];
         let current = queue.current;
         let held = match (self.throttled(task, cpu), told) {

@@ -57,6 +57,8 @@ pub(super) struct TaskRecord {
     pub(super) selected: Option<SelectRule>,
     /// What a wakeup decided before the task's wake-up event.
     pub(super) woken: Option<(CpuId, Held)>,
+    /// What was decided last of the task while it waited on that CPU, where it may be moved away and back at the same instant.
+    pub(super) back: Option<(CpuId, Held)>,
     pub(super) held: Held,
     /// What keeps it from a CPU that idles.
     pub(super) elsewhere: Option<Verdict>,
@@ -71,6 +73,7 @@ impl TaskRecord {
         allowed: Vec::new(),
         selected: None,
         woken: None,
+        back: None,
         held: Held::UNKNOWN,
         elsewhere: None,
         wait: None,
