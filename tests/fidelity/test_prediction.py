@@ -144,8 +144,8 @@ def test_costs_are_medians_measured_once(tmp_path: Path, monkeypatch: pytest.Mon
     switches = [3000, 1000, 2000, 9000]
 
     class Place:
-        def calibrate(self, *, recorded: str | None) -> Calibration:
-            assert recorded == places.WAITS
+        def calibrate(self, *, recorded: str | None, quick: bool) -> Calibration:
+            assert (recorded, quick) == (places.WAITS, False)
             return Calibration(Costs("measured", {"switch": switches.pop()}))
 
     @contextmanager
