@@ -55,7 +55,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle -= 1;
         }
         let previous = record.current;
-        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);

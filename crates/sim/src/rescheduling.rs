@@ -187,8 +187,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// Where a wake-up has marked the current task, the clock is not read again (`rq_clock_skip_update` in `check_preempt_curr`, later
     /// `wakeup_preempt`): the rules charge all since the wake-up to the next task.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
-        let held = std::mem::replace(&mut self.arena.cpus[cpu as usize].clock_held, NEVER);
-        if held != NEVER {
+        let record = &mut self.arena.cpus[cpu as usize];
+        let held = std::mem::replace(&mut record.clock_held, NEVER);
+        if held != NEVER && record.current != NONE {
             self.catch_up(cpu);
             let record = &mut self.arena.cpus[cpu as usize];
             record.acting_tick = record.next_tick;

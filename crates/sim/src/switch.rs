@@ -364,7 +364,7 @@ impl<S: EventSink> Engine<'_, S> {
         let was_idle = record.current == NONE;
         let roused = std::mem::replace(&mut record.resched_at, NEVER) != NEVER;
         let called = std::mem::take(&mut record.called);
-        record.leaving = false;
+        (record.leaving, record.clock_held) = (false, NEVER);
         let pulls = scheduled.next == TaskId::IDLE && !self.sched.balances();
         let next = if pulls { self.pull(cpu) } else { scheduled.next };
         let previous = scheduled.previous;

@@ -152,7 +152,7 @@ def _run(plan: Plan, place: str, found: Sequence[Predicted], kept: RunStore, not
                     there.pause(float(generator.uniform(0.5 * _ROUSE, 1.5 * _ROUSE)))
                     run = _once(there, one.drawn, block, recorded=recorded)
                 except SchedlabError as error:
-                    # A workload that cannot run is told; one not recorded has no percentiles.
+                    # One that cannot run gets a note; one not recorded has no percentiles.
                     if not recorded:
                         one.why_not = str(error)
                     continue

@@ -131,7 +131,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.busy += left.account.end_run(now);
         left.account.voluntary += 1;
         left.state = State::Asleep;
-        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
         if next == TaskId::IDLE {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;

@@ -213,7 +213,7 @@ impl<S: EventSink> Engine<'_, S> {
         let looked_at = self.sched.take_looked_at().saturating_mul(self.prices.balance);
         let next_tick = self.ticks.after(now);
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
         known!(mut self.arena.tasks[next.index()]).debt += looked_at;
         self.tell_switch(cpu, TaskId::IDLE, TaskState::Running, next);
@@ -245,7 +245,7 @@ impl<S: EventSink> Engine<'_, S> {
         let passed = if FREE { 0 } else { (now - self.sched.clock(CpuId(cpu)).as_nanos()) as i64 };
         let Arena { tasks, cpus, .. } = &mut self.arena;
         let record = &mut cpus[cpu as usize];
-        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
         let left = &mut tasks[previous.index()];
         if previous == next {
             left.interrupted(record.suspend(now));
