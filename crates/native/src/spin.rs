@@ -2,15 +2,16 @@
 //!
 //! `clock_gettime(CLOCK_THREAD_CPUTIME_ID)` has the scheduler charge the calling task (`update_curr`), and from 6.12 on that is where a
 //! task loses the CPU whose slice is used up: a program that asks while it computes is preempted where one that only computes waits for
-//! the tick. So the kernel is asked only where it has just charged the task itself: after an interrupt or a preemption, which a gap in a
-//! row of looks at the CPU's own counter shows.
+//! the tick. So the kernel is asked only where it has just charged the task itself: after a tick or a preemption. Both leave a gap in a
+//! row of looks at the CPU's own counter; but so does a machine that holds a virtual CPU up, of which its kernel knows nothing. What
+//! `getrusage` says of the task is what it was charged last, and asking charges nothing.
 
 use std::cell::Cell;
 use std::hint::black_box;
 
 use schedlab_model::Costs;
 
-use crate::system::{counter, monotonic, thread_cpu};
+use crate::system::{counter, monotonic, thread_cpu, usage};
 
 /// Below this, in nanoseconds, no clock is read: two reads would take longer.
 const TOO_SHORT_FOR_CLOCKS: u64 = Costs::CLOCKED.as_nanos();
@@ -26,6 +27,9 @@ const GAP: u64 = 5 * PIECE;
 
 /// When so many nanoseconds are left at most, each interruption is worth a read, as long as [`SPARED`] are left.
 const LAST_STRETCH: u64 = 10_000_000;
+
+/// `getrusage` cuts off less than this, in nanoseconds: a microsecond of each of user and system time.
+const CUT_OFF: u64 = 2_000;
 
 /// How many reads are kept for halving what is left.
 const SPARED: u32 = 5;
@@ -43,12 +47,43 @@ thread_local! {
 struct Mark {
     counter: u64,
     cpu: Option<u64>,
+    charge: Option<Charge>,
 }
 
 impl Mark {
     fn read() -> Self {
         let cpu = thread_cpu();
-        Self { counter: counter(), cpu: Some(cpu) }
+        Self { counter: counter(), cpu: Some(cpu), charge: Some(Charge { cpu, used: 0, switches: None }) }
+    }
+}
+
+/// What the kernel has charged the calling thread.
+#[derive(Debug, Clone, Copy)]
+struct Charge {
+    /// Its CPU time by that.
+    cpu: u64,
+    /// What it had used since its mark by then.
+    used: u64,
+    /// How often it had been switched from, where that was asked.
+    switches: Option<u64>,
+}
+
+impl Charge {
+    /// Whether the kernel has charged the thread since `last`, which becomes the new charge: by a tick or a switch that left a gap.
+    ///
+    /// Without one before it nothing is known, nor where the gap follows at once on a read of the clock: both count as charged.
+    fn is_new(last: &mut Option<Self>, used: u64) -> bool {
+        let Some(before) = *last else { return true };
+        let now = usage();
+        let cpu = now.user + now.system;
+        let switches = now.voluntary + now.involuntary;
+        let advanced = cpu > before.cpu + CUT_OFF;
+        *last = Some(if advanced {
+            Self { cpu, used, switches: Some(switches) }
+        } else {
+            Self { switches: Some(switches), ..before }
+        });
+        advanced || before.switches.map_or(used < before.used + 2 * CUT_OFF, |before| before != switches)
     }
 }
 
@@ -81,8 +116,9 @@ impl Spin {
 
     /// Uses so many nanoseconds of the calling thread's CPU time: how often it read the clock, [`MOST_READS`] times at most.
     ///
-    /// What the counter says has passed, but for gaps, has been used; of the gaps the clock alone knows. It is read after the first one,
-    /// then where half of what was left then has been used, and near the end after each. Without gaps there is nothing to ask.
+    /// What the counter says has passed, but for gaps in which the kernel charged the task, has been used; of those the clock alone
+    /// knows. It is read after the first one, then where half of what was left then has been used, and near the end after each. Without
+    /// any there is nothing to ask.
     pub(crate) fn run(self, nanoseconds: u64) -> u32 {
         if nanoseconds < TOO_SHORT_FOR_CLOCKS {
             self.blind(nanoseconds);
@@ -93,12 +129,14 @@ impl Spin {
         // Since the mark: what is to be used, what has been.
         let mut wanted = nanoseconds + self.passed(mark.counter, seen);
         let mut used = wanted - nanoseconds;
+        let mut charge = mark.charge;
         let mut gaps = false;
         loop {
             let left = wanted.saturating_sub(used);
             let read = if left == 0 {
                 if !gaps {
-                    LAST.set(Some(Mark { counter: seen, cpu: mark.cpu.map(|cpu| cpu + used) }));
+                    let charge = charge.map(|charge| Charge { used: 0, ..charge });
+                    LAST.set(Some(Mark { counter: seen, cpu: mark.cpu.map(|cpu| cpu + used), charge }));
                     return reads;
                 }
                 if reads == MOST_READS {
@@ -110,7 +148,7 @@ impl Spin {
                 let now = counter();
                 let piece = self.passed(seen, now);
                 seen = now;
-                if piece <= GAP {
+                if piece <= GAP || !Charge::is_new(&mut charge, used) {
                     used += piece;
                     continue;
                 }
@@ -121,7 +159,8 @@ impl Spin {
             if read {
                 let before = mark.cpu;
                 let now = thread_cpu();
-                mark = Mark { counter: counter(), cpu: Some(now) };
+                charge = Some(Charge { cpu: now, used: 0, switches: charge.and_then(|charge| charge.switches) });
+                mark = Mark { counter: counter(), cpu: Some(now), charge };
                 reads += 1;
                 wanted = wanted.saturating_sub(taken(before, now, used));
                 (seen, used, gaps) = (mark.counter, 0, false);
@@ -134,7 +173,9 @@ impl Spin {
         let now = counter();
         match LAST.take() {
             Some(last) if self.passed(last.counter, now) <= GAP => (last, 0),
-            Some(last) if self.passed(last.counter, now) <= AWAY => (Mark { counter: now, cpu: None }, 0),
+            Some(last) if self.passed(last.counter, now) <= AWAY => {
+                (Mark { counter: now, cpu: None, charge: last.charge }, 0)
+            }
             _ => (Mark::read(), 1),
         }
     }
@@ -209,6 +250,20 @@ mod tests {
         let spin = Spin::calibrate();
         spin.run(20_000);
         assert!((0..1_000).any(|_| spin.run(20_000) == 0));
+    }
+
+    #[test]
+    fn only_what_the_kernel_has_charged_is_asked_for() {
+        let spin = Spin::calibrate();
+        let charged = |between: fn()| {
+            let mut last = Mark::read().charge;
+            spin.blind(20_000);
+            between();
+            Charge::is_new(&mut last, 20_000)
+        };
+        // A task that sleeps is charged. One that computes is by ticks alone, and most of these rows have none.
+        assert!(charged(|| std::thread::sleep(std::time::Duration::from_millis(1))));
+        assert!((0..1_000).any(|_| !charged(|| ())));
     }
 
     #[test]
