@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from fidelity.observation import Observation, simulated_recorded
-from fidelity.startup import is_begun, simulate_begun, uncounted_wait, with_runner
+from fidelity.startup import beginning, is_begun, simulate_begun, uncounted_wait, with_runner
 from schedlab.model import Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
+from schedlab.targets.sim import simulate
 
 COSTS = """[costs]
 switch = "5us"
@@ -144,7 +145,43 @@ def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
     assert tasks["hog"].get("attributes") is None
     asks, ready, waits = tasks["hog"]["steps"][:3]
     assert asks == {"set": {"policy": "batch", "nice": 0}}
-    assert [*ready, *waits] == ["post", "await_latch"]
+    assert [*ready, *waits] == ["post", "acquire"]
+    # The gate is a futex, which wakes in the order in which they came, all in one system call.
+    runner = tasks["schedlab.runner"]["steps"]
+    assert {"post_all": [waits["acquire"]] * 2} in runner
+
+
+def test_timers_count_from_the_signal(tmp_path: Path) -> None:
+    timer = {"loop": -1, "run": 1000, "timer": {"ref": "unique", "period": 10_000}}
+    costs = tmp_path / "costs.toml"
+    costs.write_text('[costs]\nfork_thread = "3ms"\n')
+    outcome = simulate_begun(
+        _file({"timer": {**timer, "instance": 2}}, "95ms"),
+        scheduler=Scheduler("6.1"),
+        machine=Machine(1, str(costs)),
+        seed=1,
+        phase_ns=0,
+    )
+    # Each computes for 1 ms at once and 10, 20, …, 90 ms after the signal. From the runner's own
+    # start on, 6 ms earlier, an eleventh time would be due after 94 ms.
+    assert [task.run_ns for task in outcome] == [10_000_000, 10_000_000]
+
+
+@pytest.mark.parametrize("phase_ns", [0, 400_000, 1_700_000, 3_990_000])
+def test_the_signal_comes_as_long_after_a_tick_as_asked(phase_ns: int, tmp_path: Path) -> None:
+    # Ticks come 4 ms apart and take 300 us of the 6 ms that making the tasks takes: one or two are
+    # within that, by where it begins.
+    costs = tmp_path / "costs.toml"
+    costs.write_text('[costs]\nfork_thread = "3ms"\ntick = "300us"\n')
+    rules, machine = Scheduler("6.1", hz=250), Machine(1, str(costs))
+
+    def run(work: Workload, phase_ns: int) -> Outcome:
+        return simulate(work, scheduler=rules, machine=machine, seed=1, phase_ns=phase_ns)
+
+    hogs = _file({"hog": {"instance": 2, "loop": -1, "run": 10_000}}, "30ms")
+    began, begins = beginning(hogs, run, 0, phase_ns, rules.hz)
+    assert began in {6_300_000, 6_600_000}
+    assert (begins + began) % 4_000_000 == phase_ns
 
 
 def _uncounted(work: Workload, tmp_path: Path) -> tuple[int, int]:

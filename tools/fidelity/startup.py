@@ -28,6 +28,9 @@ _READY = "schedlab.ready"
 _GATE = "schedlab.gate"
 _BEGUN = "schedlab.begun"
 
+_ATTEMPTS = 4
+"""Beginnings that are simulated at most until one ends where in a tick's period it is to."""
+
 _ABOVE = {"policy": {"fifo": 99}}
 
 _UNCOUNTED = {"idle_exit", "rescheduling"}
@@ -80,20 +83,20 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
         # kernels its first deadline is that of its maker's slice.
         asks = task.pop("attributes", None)
         set_up = [{"set": asks}] if asks else []
-        task["steps"] = [*set_up, {"post": _READY}, {"await_latch": _GATE}, *work, *task["steps"]]
+        task["steps"] = [*set_up, {"post": _READY}, {"acquire": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
-    gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"open_latch": _GATE}]
+    # A stopwatch that was never started counts from the start of the simulation.
+    gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"post_all": [_GATE] * count}]
     value.pop("duration", None)
     if duration_ns is not None:
         value["duration"] = format_time(duration_ns)
     if above:
         long = [{"sleep": {"fixed": value["duration"]}}] if duration_ns is not None else []
-        runner = _process(RUNNER, [{"start": _BEGUN}, *gate, *long]) | {"attributes": _ABOVE}
+        runner = _process(RUNNER, [*gate, *long]) | {"attributes": _ABOVE}
         value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
     else:
-        value["tasks"] = [_process(RUNNER, [{"start": _BEGUN}, *makes, *gate, "join"]), *tasks]
+        value["tasks"] = [_process(RUNNER, [*makes, *gate, "join"]), *tasks]
         value.setdefault("turnaround_from", _BEGUN)
-    value["latches"] = [*value.get("latches", []), _GATE]
     return Workload.from_dict(value)
 
 
@@ -120,18 +123,27 @@ def simulate_begun(
         The outcome of the workload's own tasks from the signal on.
     """
 
-    def run(work: Workload, phase_ns: int, to: Path | None = None) -> Outcome:
+    def run(
+        work: Workload, phase_ns: int, to: Path | None = None, origin_ns: int = 0
+    ) -> Outcome:
         return simulate(
-            work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns, trace=to
+            work,
+            scheduler=scheduler,
+            machine=machine,
+            seed=seed,
+            phase_ns=phase_ns,
+            origin_ns=origin_ns,
+            trace=to,
         )
 
     if not is_begun(workload):
         return run(workload, phase_ns, trace)
-    begin = machine.costs.times.get("begin_process", 0)
-    began, phase_ns = _beginning(workload, run, begin, phase_ns, scheduler.hz)
+    begin = _begin(machine)
+    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz)
     start, all_of_it = _begun(workload, began, begin)
     before = {task.name: task for task in run(start, phase_ns).tasks}
-    whole = run(all_of_it, phase_ns, trace)
+    # Timers count from the signal.
+    whole = run(all_of_it, phase_ns, trace, began)
     own = [task for task in whole.tasks if task.name not in {RUNNER, _HOST}]
     marked = whole.turnaround_ns < whole.elapsed_ns
     return replace(
@@ -160,9 +172,15 @@ def uncounted_wait(
         phase_ns: how long after a tick the tasks begin.
     """
 
-    def uncounted(work: Workload, phase_ns: int) -> int:
+    def uncounted(work: Workload, phase_ns: int, origin_ns: int = 0) -> int:
         found = why(
-            work, scheduler=scheduler, machine=machine, worst=0, seed=seed, phase_ns=phase_ns
+            work,
+            scheduler=scheduler,
+            machine=machine,
+            worst=0,
+            seed=seed,
+            phase_ns=phase_ns,
+            origin_ns=origin_ns,
         )
         # Kinds are named up to the first dot: the runner and its helper are of one.
         own = [kind for kind in found.tasks if kind.name != RUNNER.partition(".")[0]]
@@ -175,13 +193,23 @@ def uncounted_wait(
     def run(work: Workload, phase_ns: int) -> Outcome:
         return simulate(work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns)
 
-    begin = machine.costs.times.get("begin_process", 0)
-    began, phase_ns = _beginning(workload, run, begin, phase_ns, scheduler.hz)
+    begin = _begin(machine)
+    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz)
     start, all_of_it = _begun(workload, began, begin)
-    return uncounted(all_of_it, phase_ns) - uncounted(start, phase_ns)
+    return uncounted(all_of_it, phase_ns, began) - uncounted(start, phase_ns)
 
 
-def _beginning(
+def _begin(machine: Machine) -> int:
+    """Return what a process takes from the signal to its first operation.
+
+    Less what computing for so long costs besides: a step, and reading clocks.
+    """
+    times = machine.costs.times
+    besides = times.get("operation", 0) + times.get("compute", 0)
+    return max(0, times.get("begin_process", 0) - besides)
+
+
+def beginning(
     workload: Workload,
     run: Callable[[Workload, int], Outcome],
     begin_ns: int,
@@ -190,7 +218,15 @@ def _beginning(
 ) -> tuple[int, int]:
     """Return how long the runner's beginning takes, and how long after a tick that begins.
 
-    It takes the same time whatever follows, but for the ticks within it.
+    It takes the same time whatever follows, but for the ticks within it, which come elsewhere with
+    where it begins.
+
+    Args:
+        workload: what runs after it.
+        run: simulates a workload that begins so long after a tick.
+        begin_ns: what a process takes from the signal to its first operation.
+        phase_ns: how long after a tick the signal is to come.
+        hz: timer interrupts a second.
 
     Raises:
         RunError: longer than the workload's duration.
@@ -205,8 +241,17 @@ def _beginning(
         # Where nothing but work takes time the beginning takes none, and no run is as short.
         return max(found.max_ns, 1)
 
-    phase = (phase_ns - took(phase_ns)) % (1_000_000_000 // hz)
-    return took(phase), phase
+    period = 1_000_000_000 // hz
+    phase = phase_ns
+    for _ in range(_ATTEMPTS):
+        began = took(phase)
+        if (phase + began - phase_ns) % period == 0:
+            break
+        # Ticks within it come elsewhere now, and take time themselves.
+        phase = (phase_ns - began) % period
+    else:
+        began = took(phase)
+    return began, phase
 
 
 def _begun(workload: Workload, began: int, begin_ns: int) -> tuple[Workload, Workload]:

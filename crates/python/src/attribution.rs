@@ -58,7 +58,7 @@ impl Wanted {
 /// Simulates one run and returns where its tasks' waiting time went, as JSON: by task and by cause, and the `worst` waits of `task`, a task
 /// or the name that several have in common.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, task=None, percentile=99.0, worst=10))]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, origin=0, task=None, percentile=99.0, worst=10))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn attribute_run(
     py: Python<'_>,
@@ -67,6 +67,7 @@ pub fn attribute_run(
     machine: &str,
     seed: u64,
     phase: u64,
+    origin: u64,
     task: Option<String>,
     percentile: f64,
     worst: usize,
@@ -77,7 +78,7 @@ pub fn attribute_run(
         let Inputs { program, scheduler, machine } = &inputs;
         let rules = Rules::new(scheduler, machine.cpus).map_err(errors::input)?;
         let mut sinks = (Attribution::new(machine.cpus, &rules.set), Vec::<Event>::new());
-        let options = options(seed, phase, false, abandoned);
+        let options = options(seed, [phase, origin], false, abandoned);
         let outcome =
             schedlab_sim::simulate(program, scheduler, machine, &options, &mut sinks).map_err(errors::simulation)?;
         let (attribution, events) = sinks;
@@ -146,7 +147,7 @@ pub fn wait_lengths(
         let one = |(seed, phase): &(u64, u64)| {
             let Inputs { program, scheduler, machine } = &inputs;
             let mut sinks = (WaitLengths::default(), Metrics::default());
-            let options = options(*seed, *phase, false, abandoned);
+            let options = options(*seed, [*phase, 0], false, abandoned);
             let outcome = schedlab_sim::simulate(program, scheduler, machine, &options, &mut sinks)
                 .map_err(errors::simulation)?;
             let (lengths, metrics) = sinks;

@@ -68,15 +68,16 @@ impl Inputs {
     }
 }
 
-pub(crate) fn options(seed: u64, phase: u64, no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
-    Options { seed, phase: Time::from_nanos(phase), no_tick_skip, cancel: Some(cancel), ..Options::default() }
+pub(crate) fn options(seed: u64, [phase, origin]: [u64; 2], no_tick_skip: bool, cancel: &AtomicBool) -> Options<'_> {
+    let [phase, origin] = [phase, origin].map(Time::from_nanos);
+    Options { seed, phase, origin, no_tick_skip, cancel: Some(cancel), ..Options::default() }
 }
 
 /// Simulates one run and returns its outcome as JSON.
 ///
-/// It begins `phase` nanoseconds after a tick. With `ext` the sched_ext scheduler of `crates/ext` is in the fair class's place. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise. With `decisions` each decision goes to that file with its reason, as JSON lines where `json_lines` is true.
+/// It begins `phase` nanoseconds after a tick, and its tasks' timers count from `origin` on. With `ext` the sched_ext scheduler of `crates/ext` is in the fair class's place. With `trace` the events go to that file, as ftrace text where `ftrace` is true and for Perfetto otherwise. With `decisions` each decision goes to that file with its reason, as JSON lines where `json_lines` is true.
 #[pyfunction]
-#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, trace=None, ftrace=false, decisions=None, json_lines=false, no_tick_skip=false, ext=false))]
+#[pyo3(signature = (workload, scheduler, machine, seed, *, phase=0, origin=0, trace=None, ftrace=false, decisions=None, json_lines=false, no_tick_skip=false, ext=false))]
 #[expect(clippy::too_many_arguments, reason = "they are Python's keyword arguments")]
 pub fn simulate(
     py: Python<'_>,
@@ -85,6 +86,7 @@ pub fn simulate(
     machine: &str,
     seed: u64,
     phase: u64,
+    origin: u64,
     trace: Option<PathBuf>,
     ftrace: bool,
     decisions: Option<PathBuf>,
@@ -94,7 +96,7 @@ pub fn simulate(
 ) -> PyResult<String> {
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let outcome = background::run(py, move |abandoned| {
-        let options = options(seed, phase, no_tick_skip, abandoned);
+        let options = options(seed, [phase, origin], no_tick_skip, abandoned);
         let mut events: Vec<Event> = Vec::new();
         let mut made: Vec<Decision> = Vec::new();
         let outcome = match (&trace, &decisions) {
@@ -127,7 +129,7 @@ pub fn standings(py: Python<'_>, workload: &str, scheduler: &str, machine: &str,
     let inputs = Inputs::read(workload, scheduler, machine)?;
     let found = background::run(py, move |abandoned| {
         let mut found: Vec<Standing> = Vec::new();
-        run(&inputs, &options(seed, 0, false, abandoned), &mut found).map_err(errors::simulation)?;
+        run(&inputs, &options(seed, [0; 2], false, abandoned), &mut found).map_err(errors::simulation)?;
         Ok::<_, PyErr>(found)
     })??;
     Ok(found.into_iter().map(|one| (one.task.0, one.time.as_nanos(), one.vruntime, one.lag)).collect())
@@ -234,7 +236,7 @@ pub fn simulate_many<'py>(
         schedulers.push(scheduler);
     }
     let results = background::run(py, move |abandoned| {
-        let options = options(seed, 0, false, abandoned);
+        let options = options(seed, [0; 2], false, abandoned);
         let simulate = if in_turn { schedlab_sim::simulate_in_turn } else { schedlab_sim::simulate_many };
         simulate(&inputs.program, &schedulers, &inputs.machine, &options)
     })?;

@@ -56,6 +56,8 @@ pub(crate) struct Engine<'a, S> {
     /// When the run is over by the workload's word, [`u64::MAX`] if never.
     pub(crate) end: u64,
     pub(crate) seed: u64,
+    /// When the timers of the workload's tasks begin to count.
+    pub(crate) origin: u64,
     pub(crate) arena: Arena,
     pub(crate) sink: &'a mut S,
     /// CPUs that are still to go off line or come back.
@@ -149,6 +151,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             quiet: 0,
             alone_from: 0,
             seed: options.seed,
+            origin: options.origin.as_nanos(),
             arena,
             sink,
             changes: &machine.changes,

@@ -105,6 +105,9 @@ pub struct Options<'a> {
     /// How long after a tick the run begins, less than from tick to tick (the rest of a division by that counts). Where in the kernel's
     /// rhythm a real run falls is chance.
     pub phase: Time,
+    /// When the tasks' timers begin to count: 0 without anything before the workload's tasks, otherwise when these are let go (the runner's
+    /// gate).
+    pub origin: Time,
     /// Do every tick when it is due, and take no short way (`flat.rs`). Changes nothing but the time that the simulation takes.
     pub no_tick_skip: bool,
     /// Simulated time after which a run that is not over is given up.
@@ -119,6 +122,7 @@ impl Default for Options<'_> {
         Self {
             seed: 1,
             phase: Time::ZERO,
+            origin: Time::ZERO,
             no_tick_skip: false,
             time_limit: Time::from_millis(86_400_000),
             cancel: None,

@@ -334,7 +334,8 @@ impl<S: EventSink> Engine<'_, S> {
         let program = self.program;
         let begin = program.template(self.arena.identities[task as usize].template).delay.as_nanos();
         let next = self.arena.objects.timer(task, timer, program.timers()[timer as usize].own);
-        next.unwrap_or(begin).saturating_add(period)
+        let origin = if self.arena.tasks[task as usize].background { 0 } else { self.origin };
+        next.unwrap_or(origin.saturating_add(begin)).saturating_add(period)
     }
 
     /// A timer is put off by a period; returns when it expires.

@@ -6,11 +6,15 @@ use schedlab_program::Program;
 use schedlab_sim::{Options, simulate};
 
 fn run(tasks: &str, release: &str, costs: Costs) -> (Outcome, Vec<Event>) {
+    run_with(tasks, release, costs, &Options::default())
+}
+
+fn run_with(tasks: &str, release: &str, costs: Costs, options: &Options) -> (Outcome, Vec<Event>) {
     let workload: Workload = serde_json::from_str(&format!(r#"{{"name": "test", "tasks": [{tasks}]}}"#)).unwrap();
     let program = Program::compile(&workload).unwrap();
     let scheduler = Scheduler::new(release.parse().unwrap());
     let mut events = Vec::new();
-    let outcome = simulate(&program, &scheduler, &Machine::new(1, costs), &Options::default(), &mut events).unwrap();
+    let outcome = simulate(&program, &scheduler, &Machine::new(1, costs), options, &mut events).unwrap();
     (outcome, events)
 }
 
@@ -46,16 +50,28 @@ fn getting_there_costs_nothing() {
     assert_eq!((outcome.elapsed_ns, outcome.tasks[0].run_ns), (4_000_000, 1_000_000));
 }
 
-#[test]
-fn a_timer_counts_from_the_start() {
+/// When timers wake a task that computes 1 ms after each of two expiries, 4 ms apart.
+fn expiries(options: &Options) -> Vec<Time> {
     let timer = r#"{"timer": {"timer": "unique", "period": "4ms", "own": true, "absolute": true}}"#;
     let steps = format!(r#"[{timer}, {{"run": {{"fixed": "1ms"}}}}, {timer}, {{"run": {{"fixed": "1ms"}}}}]"#);
     let task = format!(r#"{{"name": "t", "instances": 1, "asleep": true, "steps": {steps}}}"#);
-    let (outcome, events) = run(&task, "6.12", Costs::ideal());
+    let (outcome, events) = run_with(&task, "6.12", Costs::ideal(), options);
     let wakes: Vec<Time> =
         events.iter().filter(|event| matches!(event.kind, EventKind::Waking { .. })).map(|event| event.time).collect();
-    assert_eq!(wakes, [Time::from_millis(4), Time::from_millis(8)]);
-    assert_eq!(outcome.elapsed_ns, 9_000_000);
+    assert_eq!(outcome.elapsed_ns, wakes[1].as_nanos() + 1_000_000);
+    wakes
+}
+
+#[test]
+fn a_timer_counts_from_the_start() {
+    assert_eq!(expiries(&Options::default()), [4, 8].map(Time::from_millis));
+}
+
+/// As rt-app's count from when it lets its threads go, which takes some time to make them.
+#[test]
+fn a_timer_counts_from_the_origin_of_the_workload() {
+    let options = Options { origin: Time::from_micros(2_500), ..Options::default() };
+    assert_eq!(expiries(&options), [6_500, 10_500].map(Time::from_micros));
 }
 
 #[test]

@@ -338,6 +338,7 @@ def why(
     worst: int = 10,
     seed: int = 1,
     phase_ns: int = 0,
+    origin_ns: int = 0,
 ) -> Waiting:
     """Simulate a run and attribute its tasks' waiting time to causes.
 
@@ -351,6 +352,7 @@ def why(
         worst: how many of the longest waits to return.
         seed: of every random stream.
         phase_ns: how long after a timer tick the run begins.
+        origin_ns: when the tasks' timers begin to count.
 
     Raises:
         InputError: something given is wrong, or no such task waited.
@@ -370,6 +372,7 @@ def why(
         machine.json,
         check_seed(seed),
         phase=check_whole(phase_ns, "phase_ns", "0 or more", least=0),
+        origin=check_whole(origin_ns, "origin_ns", "0 or more", least=0),
         task=task,
         percentile=percentile,
         worst=worst,

@@ -28,6 +28,7 @@ def simulate(
     attributes: Attributes | None = None,
     seed: int = 1,
     phase_ns: int = 0,
+    origin_ns: int = 0,
     trace: Path | str | None = None,
     reasons: Path | str | None = None,
 ) -> Outcome:
@@ -44,6 +45,7 @@ def simulate(
             the release's.
         seed: of every random stream.
         phase_ns: how long after a timer tick the run begins; of a real run that is chance.
+        origin_ns: when the tasks' timers begin to count, if others have to make the tasks first.
         trace: a file to write the run's events to, ``.pftrace`` for Perfetto or ``.txt`` for
             ftrace's text.
         reasons: a file to write each decision of the scheduler to, with the rule that decided and
@@ -80,6 +82,7 @@ def simulate(
             place.json,
             seed,
             phase=phase_ns,
+            origin=check_whole(origin_ns, "origin_ns", "0 or more", least=0),
             trace=None if trace is None else files.enter_context(whole(Path(trace))),
             ftrace=ftrace,
             decisions=None if reasons is None else files.enter_context(whole(Path(reasons))),
