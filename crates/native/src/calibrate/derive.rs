@@ -50,7 +50,8 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     // Each operation of the parents that make tasks costs what it costs anywhere.
     let operation = found.get("operation");
     for (name, from, part) in [
-        ("fork_process", "making_a_process", reap + operation),
+        // The parent wakes each process, too.
+        ("fork_process", "making_a_process", reap + operation + wakeup),
         ("fork_thread", "making_a_thread", operation),
         ("exit_process", "ending_of_a_process", wakeup + switch + reap),
         ("exit_thread", "ending_of_a_thread", wakeup + switch + reap),
@@ -64,8 +65,8 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
     let compute = found.get("compute");
     // The signal is a wake-up; the signalling task goes on, or goes to sleep.
-    let [call, schedule] = ["system_call", "schedule"].map(|name| found.get(name));
-    let signal = call + wakeup + schedule + switch;
+    let [call, schedule, futex_wake] = ["system_call", "schedule", "futex_wake"].map(|name| found.get(name));
+    let signal = call + futex_wake + wakeup + schedule + switch;
     let first = signal + FIRST_WORK as f64 + operation + compute;
     found.cost("begin_process", found.undisturbed("beginning_of_a_process"), first);
     sleeping(&mut found);
@@ -374,8 +375,8 @@ mod tests {
         add("wait_for_a_pipe_s_writer", 6_000.0);
         add("wait_for_a_connecting_client", 6_000.0 + ns(costs.tcp_connect_tail));
         add("wait_for_a_connection_s_writer", 6_000.0 + ns(costs.tcp_write_tail));
-        // The maker of processes collects them, and threads are collected for nothing.
-        add("making_a_process", operation + ns(costs.fork_process) + ns(costs.reap));
+        // The maker of processes wakes and collects them, and threads are collected for nothing.
+        add("making_a_process", operation + ns(costs.fork_process) + ns(costs.wakeup) + ns(costs.reap));
         add("making_a_thread", operation + ns(costs.fork_thread));
         for (kind, start, exit) in
             [("process", costs.start_process, costs.exit_process), ("thread", costs.start_thread, costs.exit_thread)]
@@ -387,7 +388,7 @@ mod tests {
             let does = call + ns(costs.pipe_write) + waits + 3.0 * operation + turns;
             add(&format!("start_of_a_{kind}"), ns(start) + does);
         }
-        let signal = call + ns(costs.wakeup) + ns(costs.schedule) + ns(costs.switch);
+        let signal = call + ns(costs.futex_wake) + ns(costs.wakeup) + ns(costs.schedule) + ns(costs.switch);
         let first = FIRST_WORK as f64 + operation + ns(costs.compute);
         add("beginning_of_a_process", signal + ns(costs.begin_process) + first);
         add("collecting_a_process", ns(costs.reap));
