@@ -45,7 +45,7 @@ pub struct Devices {
     pub disk_latency: Time,
     /// Disk time for 1024 bytes; accesses take turns in this.
     pub disk_per_kib: Time,
-    /// CPU time of the task that begins a write past the page cache, beyond the system call; zero for that of any access of the disk.
+    /// CPU time of the task that begins a write past the page cache and waits for it, beyond the system call; zero for that of any access of the disk.
     pub begun_write: Time,
     /// Further CPU time of that task where a block is written for the first time.
     pub first_write: Time,
@@ -53,8 +53,8 @@ pub struct Devices {
     pub completion: Time,
     /// Further CPU time of that thread where a block was written for the first time.
     pub first_completion: Time,
-    /// CPU time for each access of the disk that the thread asks for, and of a task that writes synchronously for the inode's table block; zero
-    /// for that of any access there.
+    /// CPU time for each access of the disk that the thread asks for, the switch back to it included, and of a task that writes synchronously for
+    /// the inode's table block; zero for that of any access there.
     pub completion_access: Time,
     /// CPU time of the kernel thread that hands an access to the disk (`blk_mq_run_work_fn`); without it the asking task does.
     pub dispatch: Time,

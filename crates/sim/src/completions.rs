@@ -15,7 +15,7 @@ use schedlab_program::FileOp;
 
 use crate::dispatch::Access;
 use crate::engine::Engine;
-use crate::inode::{INODE, TABLE_BLOCK};
+use crate::inode::INODE;
 use crate::rwsem::Hold;
 use crate::submission::InodeLock;
 use crate::task::Stage;
@@ -223,7 +223,7 @@ impl<S: EventSink> Engine<'_, S> {
             TAKEN => record.moved = INODE,
             LEAF => {
                 record.moved = INODE;
-                self.ask_disk(worker, cpu, TABLE_BLOCK);
+                self.write_block(worker, cpu);
             }
             _ => {
                 if self.write_inode(worker, cpu, write.file) {

@@ -14,7 +14,7 @@
 //! The waits are the kernel's, in the order of its queues: tasks leave a page's queue in the order in which they came, and that of `I_SYNC`
 //! in the reverse order.
 
-use schedlab_model::{EventSink, TaskState};
+use schedlab_model::{CpuId, EventSink, TaskState};
 use schedlab_program::{FileOp, Op};
 
 use crate::dispatch::Access;
@@ -26,7 +26,7 @@ use crate::task::Stage;
 use crate::wait::{NONE, WaitQueue};
 
 /// Bytes of a block of the inode table.
-pub(crate) const TABLE_BLOCK: u32 = 1024;
+const TABLE_BLOCK: u32 = 1024;
 
 /// Where a task is in its write: it has copied; its page is on its way; it is to see to the inode; it does, and waits for pages, is to
 /// write the table block, and wrote it; and, the inode being done, it is to look at that block, and wrote it.
@@ -175,6 +175,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that seeing to the inode of a file takes up to where the task sleeps, or has to look again; an access of the disk is
     /// asked for in `access`.
     pub(crate) fn plan_inode(&mut self, task: u32, file: u32, access: u64) -> u64 {
+        if self.awaits_block(task) {
+            return 0;
+        }
         let page = self.arena.objects.luggage(task).page;
         let prices = &self.prices;
         let inode = &self.arena.objects.inodes[file as usize];
@@ -228,8 +231,12 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn write_inode(&mut self, task: u32, cpu: u32, file: u32) -> bool {
         let file = file as usize;
         let page = self.arena.objects.luggage(task).page;
+        self.arena.tasks[task as usize].stage = Stage::Retry;
+        if self.awaits_block(task) {
+            self.block_is_awaited(task, cpu);
+            return false;
+        }
         let record = &mut self.arena.tasks[task as usize];
-        record.stage = Stage::Retry;
         let inode = &mut self.arena.objects.inodes[file];
         match record.moved {
             INODE if !inode.dirty => record.moved = TABLE,
@@ -358,7 +365,7 @@ impl<S: EventSink> Engine<'_, S> {
         } else if record.planned == 1 {
             (inode.table_dirty, inode.table_writer) = (false, task);
             record.moved = written;
-            self.ask_disk(task, cpu, TABLE_BLOCK);
+            self.write_block(task, cpu);
         }
     }
 
@@ -369,6 +376,30 @@ impl<S: EventSink> Engine<'_, S> {
         while let Some(waiter) = self.arena.objects.inodes[file].waiters.pop(&self.arena.links) {
             self.wake_for(task, cpu, waiter, false);
         }
+    }
+
+    /// Writes a block of metadata, and sleeps until the disk has it (`write_dirty_buffer` and `wait_on_buffer`, as in `sync_dirty_buffer`). The task
+    /// offers to be preempted before it sleeps (`might_sleep`), unless the kernel preempts lazily: the thread that hands the access over comes then,
+    /// if it was woken for that.
+    pub(crate) fn write_block(&mut self, task: u32, cpu: u32) {
+        self.ask_for(task, cpu, Access::Task(task), TABLE_BLOCK);
+        if self.sched.must_resched(CpuId(cpu)) && !self.arena.objects.dispatchers.is_empty() {
+            self.arena.objects.luggage(task).asked = true;
+        } else {
+            self.block_is_awaited(task, cpu);
+        }
+    }
+
+    /// Whether the task was preempted between asking for a block to be written and sleeping for that.
+    fn awaits_block(&mut self, task: u32) -> bool {
+        !self.arena.objects.dispatchers.is_empty() && self.arena.objects.luggage(task).asked
+    }
+
+    /// `__wait_on_buffer`: the task sleeps until its block is on the disk.
+    fn block_is_awaited(&mut self, task: u32, cpu: u32) {
+        self.arena.objects.luggage(task).asked = false;
+        self.worker_sleeps(task, cpu);
+        self.switch(cpu, TaskState::Uninterruptible);
     }
 
     /// Asks the disk, and sleeps until it has done.
@@ -395,7 +426,13 @@ impl<S: EventSink> Engine<'_, S> {
             return cost;
         }
         let recalled = std::mem::take(&mut self.arena.tasks[task as usize].recalled);
-        let mut cost = self.wake(task, cpu, NONE, false);
+        let mut cost = if self.awaits_block(task) {
+            // It was preempted before it could sleep, and finds the block on the disk.
+            self.arena.objects.luggage(task).asked = false;
+            0
+        } else {
+            self.wake(task, cpu, NONE, false)
+        };
         // Kernel threads are mostly woken in interrupts that there are anyway.
         let record = &self.arena.tasks[task as usize];
         cost += match (record.background, record.op.is_of_disk() && !recalled) {

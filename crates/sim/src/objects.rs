@@ -77,6 +77,8 @@ pub(crate) struct Luggage {
     /// Writes that it began and that no kernel thread has completed, and with how many it goes on.
     pub(crate) writes: u32,
     pub(crate) enough: u32,
+    /// It asked for a block of metadata to be written, and was preempted before it slept for that.
+    pub(crate) asked: bool,
     /// How it holds the lock of the inode to which it begins a write.
     pub(crate) hold: Option<Hold>,
     /// The write that it completes as a kernel thread.

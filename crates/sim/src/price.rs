@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use schedlab_model::{Access, Costs, Machine, ModelError, RuleSet, TaskKind, Time};
+use schedlab_model::{Access, Costs, Devices, Machine, ModelError, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
@@ -165,6 +165,10 @@ impl Prices {
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
         let depart = if cpus > 1 { pass_to_sleep } else { Time::ZERO };
         let block = costs.block.saturating_sub(depart);
+        // Measured CPU time contains what the simulator charges by itself: the switch back after the sleep for an access and, where a thread hands it
+        // over, a preemption before that sleep (`Engine::write_block`).
+        let preempted = if devices.dispatch > Time::ZERO { costs.switch + costs.schedule } else { Time::ZERO };
+        let switched = costs.switch + preempted;
         let free = |costs: &[Time]| costs.iter().all(|cost| *cost == Time::ZERO);
         Ok(Self {
             places: (0..cpus).map(|cpu| (topology.core(cpu, cpus), topology.cache(cpu, cpus))).collect(),
@@ -235,12 +239,11 @@ impl Prices {
             shares_first_writes: set.shares_first_writes,
             disk_latency: devices.disk_latency.as_nanos(),
             disk_per_kib: devices.disk_per_kib.as_nanos(),
-            begun_write: if devices.begun_write == Time::ZERO { devices.disk_access } else { devices.begun_write }
-                .as_nanos(),
+            begun_write: access_in(devices.begun_write, costs.switch, devices),
             first_write: devices.first_write.as_nanos(),
             completion: devices.completion.as_nanos(),
             first_completion: devices.first_completion.as_nanos(),
-            completion_access: devices.completion_access.as_nanos(),
+            completion_access: devices.completion_access.saturating_sub(switched).as_nanos(),
             dispatch: devices.dispatch.as_nanos(),
             first_sync_write: devices.first_sync_write.as_nanos(),
             first_writeback: devices.first_writeback.as_nanos(),
@@ -250,12 +253,7 @@ impl Prices {
             disk_interrupt: if devices.disk_interrupt == Time::ZERO { costs.interrupt } else { devices.disk_interrupt }
                 .as_nanos(),
             disk_cpu: devices.disk_cpu.filter(|cpu| *cpu < cpus),
-            table_access: if devices.completion_access == Time::ZERO {
-                devices.disk_access
-            } else {
-                devices.completion_access
-            }
-            .as_nanos(),
+            table_access: access_in(devices.completion_access, switched, devices),
         })
     }
 
@@ -481,6 +479,11 @@ impl Between {
     /// Their names, in the order of the variants.
     const NAMES: [&'static str; 7] =
         ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "tick_restart", "migration"];
+}
+
+/// The CPU time of asking for an access, less what of it is charged apart; that of any access where it was not measured.
+fn access_in(measured: Time, apart: Time, devices: &Devices) -> u64 {
+    if measured == Time::ZERO { devices.disk_access } else { measured.saturating_sub(apart) }.as_nanos()
 }
 
 /// Costs that were not measured. Those between CPUs are counted as they would be charged; of the others, which every run may need, it is not

@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use schedlab_model::{
-    Attributes, Costs, Devices, Event, EventKind, File, FileAccess, Machine, Offset, Opening, Policy, Step, TaskId,
-    Time,
+    Attributes, Costs, Devices, Event, EventKind, File, FileAccess, Machine, Offset, Opening, Policy, Step,
+    TaskId, Time,
 };
 
 fn micros(count: u64) -> Time {
@@ -270,6 +270,27 @@ fn a_kernel_thread_hands_accesses_to_the_disk() {
     let (outcome, events) = run(&fair(vec![Step::SubmitWrite { access: access(), depth: 1 }]), "5.10", &machine);
     assert_eq!(switches(&events)[..4], [(0, 0), (51, 2), (59, -1), (159, 1)]);
     assert_eq!(outcome.tasks[2].run_ns, 24_000);
+}
+
+#[test]
+fn a_task_that_writes_the_table_block_offers_to_be_preempted_before_it_sleeps() {
+    // In microseconds. The page's access (1 + 40) is handed over as task 0 sleeps for it: from 41 to 49, done at 149. Asking for the table block (13)
+    // until 162 wakes the thread (8), which preempts the task there: that sleeps from 170 on, until the block is on the disk at 270. From 7.0 on
+    // the task is marked lazily and sleeps at 162.
+    let machine = machine_with_dispatchers();
+    let mut all = workload(vec![task("writer", 1, Attributes::default(), vec![Step::WriteFile(access())])]);
+    all.files = [("f".to_owned(), File { size: 4096, open: Opening::Sync })].into();
+    let all = machine.with_background(all).unwrap();
+    let before = [(0, 0), (41, 1), (49, -1), (149, 0), (162, 1)];
+    let after = [(170, -1), (270, 0), (270, -1)];
+    for (release, back, preempted) in
+        [("5.10", &[(170, 0)][..], 1), ("6.1", &[(170, 0)], 1), ("6.12", &[(170, 0)], 1), ("7.2", &[], 0)]
+    {
+        let (outcome, events) = run(&all, release, &machine);
+        assert_eq!(switches(&events), [&before[..], back, &after].concat(), "{release}");
+        let writer = &outcome.tasks[0];
+        assert_eq!((writer.voluntary, writer.involuntary, writer.run_ns), (2, preempted, 54_000), "{release}");
+    }
 }
 
 #[test]
