@@ -239,6 +239,21 @@ def test_the_cpu_of_the_disk_s_interrupts_is_a_number_among_times(tmp_path: Path
     assert "disk_cpu" not in calibration.median_of([found, other]).costs.devices
 
 
+def test_a_kernel_that_does_not_preempt_is_simulated_as_such(tmp_path: Path) -> None:
+    for preempt, lines in (("none", ['preempt = "none"']), ("full", [])):
+        costs = Costs("calibrated", {"switch": 900}, preempt=preempt)
+        file = calibration.save(Calibration(costs=costs, cpus=2), tmp_path / f"{preempt}.toml")
+        written = file.read_text().splitlines()
+        assert [line for line in written if line.startswith("preempt")] == lines
+        machine = schedlab.Machine(2, file)
+        assert json.loads(machine.json).get("preempt", "full") == preempt
+        assert schedlab.Machine.from_json(machine.json, machine.costs.name) == machine
+    other = tmp_path / "other.toml"
+    other.write_text((tmp_path / "none.toml").read_text().replace('"none"', '"some"'))
+    with pytest.raises(InputError, match="allowed: none, full"):
+        calibration.load(other)
+
+
 def test_a_calibrated_disk_is_waited_for(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[costs]\n[devices]\ndisk_latency = "300us"\ndisk_per_kib = "5us"\n')

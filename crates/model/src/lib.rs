@@ -33,7 +33,7 @@ pub use file::{Devices, File, MAX_FILE, Opening};
 pub use group::{Group, GroupMax, GroupNode, group_tree};
 pub use knobs::{Features, KNOBS, Knob, KnobKind, KnobSetting, KnobValue, Place, Scaling, find_knob};
 pub use latency::{Histogram, LATENCY_BUCKETS, Latency, latencies, latency_bucket};
-pub use machine::{Costs, CpuChange, MAX_CPUS, Machine};
+pub use machine::{Costs, CpuChange, MAX_CPUS, Machine, Preempt};
 pub use outcome::{Begun, GroupOutcome, MetricSource, Outcome, TaskOutcome};
 pub use placement::{Members, Placement};
 pub use reason::{

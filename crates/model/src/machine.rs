@@ -29,9 +29,30 @@ pub struct Machine {
     /// line at first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<CpuChange>,
+    /// Where a task that is marked for rescheduling while it is in the kernel is switched out.
+    #[serde(default, skip_serializing_if = "Preempt::is_full")]
+    pub preempt: Preempt,
     /// What else runs there: kernel threads, other people's work. Every workload that has no background of its own is simulated beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<Box<Workload>>,
+}
+
+/// A kernel's preemption model (`sched_dynamic_mode`), as far as it makes a difference to accesses of files; lazy preemption is a rule of releases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preempt {
+    /// A task ends its access of a file, or sleeps within it, first.
+    None,
+    /// It is switched out at once: accesses of files offer that at many points under voluntary preemption, too (`might_resched`).
+    #[default]
+    Full,
+}
+
+impl Preempt {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde has it")]
+    fn is_full(&self) -> bool {
+        *self == Self::Full
+    }
 }
 
 fn is_default(devices: &Devices) -> bool {
@@ -54,7 +75,7 @@ impl Machine {
     /// A machine of `cpus` CPUs that stay on line.
     pub fn new(cpus: u32, costs: Costs) -> Self {
         let (topology, speed, devices) = (Topology::default(), Speed::default(), Devices::SMALL_SERVER);
-        Self { cpus, topology, speed, costs, devices, changes: Vec::new(), background: None }
+        Self { cpus, topology, speed, costs, devices, changes: Vec::new(), preempt: Preempt::Full, background: None }
     }
 
     /// The workload as it runs here: beside this machine's background, where it has none of its own, beside the kernel threads that

@@ -397,11 +397,17 @@ impl<'a, S: EventSink> Engine<'a, S> {
         self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(self.now)));
     }
 
-    /// Whether the current task has to be switched out: `need_resched` is set, or its group is throttled and it is about to return to user
-    /// space.
+    /// Whether the current task has to be switched out: `need_resched` is set and the kernel preempts it where it is, or its group is throttled and
+    /// it is about to return to user space.
     #[inline]
     pub(crate) fn must_switch(&self, cpu: u32) -> bool {
-        self.sched.need_resched(CpuId(cpu)) || self.sched.is_throttle_pending(CpuId(cpu))
+        self.must_resched(cpu) || self.sched.is_throttle_pending(CpuId(cpu))
+    }
+
+    /// Whether `need_resched` is set and the kernel preempts the current task where it is.
+    #[inline]
+    pub(crate) fn must_resched(&self, cpu: u32) -> bool {
+        self.sched.need_resched(CpuId(cpu)) && !self.goes_on_in_kernel(cpu)
     }
 
     /// Ends a critical section on a CPU's queue: records what the CPU does next. Charging the current task may have set `need_resched`,
@@ -412,7 +418,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             return self.flat_refresh(cpu);
         }
         // No task is throttled on the fast path.
-        let goes = if self.flat { self.sched.need_resched(CpuId(cpu)) } else { self.must_switch(cpu) };
+        let goes = if self.flat { self.must_resched(cpu) } else { self.must_switch(cpu) };
         let record = &mut self.arena.cpus[cpu as usize];
         if record.current != NONE && goes && !record.leaving {
             record.resched_at = self.now;

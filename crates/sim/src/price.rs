@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use schedlab_model::{Access, Costs, Devices, Machine, ModelError, RuleSet, TaskKind, Time};
+use schedlab_model::{Access, Costs, Devices, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
@@ -88,6 +88,8 @@ pub(crate) struct Prices {
     pub(crate) grace_period: u64,
     memory_per_kib: u64,
     memory_chase: u64,
+    /// Tasks that are marked for rescheduling end their accesses of files first.
+    pub(crate) ends_accesses: bool,
     /// The CPU time that an access of the disk costs the task that asks for it.
     pub(crate) disk_access: u64,
     /// Whether a synchronous write checks the inode's table block once the inode is written (Linux 6.5 on).
@@ -231,6 +233,7 @@ impl Prices {
             grace_period: costs.grace_period.as_nanos(),
             memory_per_kib: devices.memory_per_kib.as_nanos(),
             memory_chase: devices.memory_chase.as_nanos(),
+            ends_accesses: machine.preempt == Preempt::None,
             disk_access: devices.disk_access.as_nanos(),
             table_after_inode: set.table_after_inode,
             stack_left_to_rcu: set.stack_left_to_rcu,

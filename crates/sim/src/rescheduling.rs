@@ -66,6 +66,31 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// Whether the CPU's current task, which is marked for rescheduling, goes on in the kernel: with `preempt=none` until it sleeps or leaves that, and
+    /// marked lazily until a tick at most (`irqentry_exit_cond_resched`). Of tasks those are taken to be in the kernel that access files. A kernel thread
+    /// ends its present work, after which it offers to be preempted (`cond_resched` in `process_one_work`).
+    #[inline]
+    pub(crate) fn goes_on_in_kernel(&self, cpu: u32) -> bool {
+        let lazy = self.sched.rules().lazy;
+        let goes_on = if lazy { !self.sched.must_resched(CpuId(cpu)) } else { self.prices.ends_accesses };
+        goes_on && self.prices.sleeps_within_calls && self.is_in_kernel(cpu, lazy)
+    }
+
+    fn is_in_kernel(&self, cpu: u32, lazy: bool) -> bool {
+        let current = self.arena.cpus[cpu as usize].current;
+        if current == NONE {
+            return false;
+        }
+        let task = &self.arena.tasks[current as usize];
+        match task.op {
+            Op::File(_) => task.stage != Stage::Fetch,
+            Op::CompleteWrite | Op::EndWriteback | Op::Dispatch | Op::DispatchFlush => {
+                !lazy && task.stage == Stage::Act
+            }
+            _ => false,
+        }
+    }
+
     /// Tells an idle CPU to schedule, which knows of it `late`.
     pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
         self.idle -= 1;
@@ -131,7 +156,8 @@ impl<S: EventSink> Engine<'_, S> {
 
     #[inline]
     fn interrupted_goes_on(&self, cpu: u32) -> bool {
-        self.arena.cpus[cpu as usize].current != NONE && !self.sched.need_resched(CpuId(cpu))
+        self.arena.cpus[cpu as usize].current != NONE
+            && (!self.sched.need_resched(CpuId(cpu)) || self.goes_on_in_kernel(cpu))
     }
 
     /// Bills what comes after the switch of the interrupt of the timer that ended a task's sleep to that task, where it was woken on the

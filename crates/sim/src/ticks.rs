@@ -49,7 +49,7 @@ impl<S: EventSink> Engine<'_, S> {
         let put_off = self.arena.cpus[cpu as usize].next_tick < next_tick;
         if put_off {
             self.catch_up_before(cpu, next_tick);
-        } else if self.skip_ticks {
+        } else if self.skip_ticks && !self.sched.need_resched(CpuId(cpu)) {
             let inactive = self.sched.inactive_ticks(CpuId(cpu), Time::from_nanos(next_tick));
             if inactive > 0 {
                 self.skips_beside_others = self.sched.balances();

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use schedlab_model::{
-    Attributes, Costs, Devices, Event, EventKind, File, FileAccess, Machine, Offset, Opening, Policy, Step,
+    Attributes, Costs, Devices, Event, EventKind, File, FileAccess, Machine, Offset, Opening, Policy, Preempt, Step,
     TaskId, Time,
 };
 
@@ -294,6 +294,18 @@ fn a_task_that_writes_the_table_block_offers_to_be_preempted_before_it_sleeps() 
 }
 
 #[test]
+fn an_access_for_metadata_and_the_switch_after_it_take_together_what_was_measured() {
+    // The table block takes 40, as any access, and a switch of 4; or, as measured, 13 with the switch: 31 less.
+    let costs = Costs { switch: micros(4), ..machine().costs };
+    let turnaround = |completion_access| {
+        let devices = Devices { completion_access, ..machine().devices };
+        let machine = Machine { costs: costs.clone(), devices, ..machine() };
+        run(&writers(1, Opening::Sync), "6.12", &machine).0.turnaround_ns
+    };
+    assert_eq!(turnaround(Time::ZERO) - turnaround(micros(13)), 31_000);
+}
+
+#[test]
 fn a_thread_hands_over_accesses_where_there_are_any_and_it_has_a_cost() {
     let reads = |open| {
         let mut all = workload(vec![task("reader", 1, Attributes::default(), vec![Step::ReadFile(access())])]);
@@ -349,6 +361,31 @@ fn waiting_for_a_page_that_is_written_for_the_first_time_is_waiting_for_the_kern
         let (outcome, events) = run(&all, release, &machine_with_first_writes());
         assert_eq!(switches(&events)[..expected.len()], expected, "{release}");
         assert_eq!([0, 1, 2].map(|task| outcome.tasks[task].run_ns / 1000), [91, 46, 30], "{release}");
+    }
+}
+
+#[test]
+fn without_preemption_a_task_ends_its_access_before_a_thread_that_an_interrupt_woke() {
+    // In microseconds. Task 0 asks for its page until 51, which is on the disk at 151: the interrupt wakes task 2, the thread. Task 1 computes for 90
+    // until 141, and asks for an access (1 + 40) until 182; or it computes until after 151, which the thread does not wait for. 7.2 preempts lazily.
+    let computes = |time| Step::Run(schedlab_model::Duration::Fixed(micros(time)));
+    let read = Step::ReadFile(FileAccess { file: "g".into(), ..access() });
+    for (release, preempt, time, came) in [
+        ("6.1", Preempt::Full, 90, 151),
+        ("6.1", Preempt::None, 90, 182),
+        ("6.1", Preempt::None, 200, 151),
+        ("7.2", Preempt::Full, 90, 182),
+    ] {
+        let machine = Machine { preempt, ..machine_with_first_writes() };
+        let mut all = workload(vec![
+            task("writer", 1, Attributes::default(), vec![Step::WriteFile(access())]),
+            task("reader", 1, Attributes::default(), vec![computes(time), read.clone()]),
+        ]);
+        let file = |open| File { size: 1 << 16, open };
+        all.files = [("f".to_owned(), file(Opening::Sync)), ("g".to_owned(), file(Opening::Direct))].into();
+        let (_, events) = run(&machine.with_background(all).unwrap(), release, &machine);
+        let first = switches(&events).into_iter().find(|(_, to)| *to == 2);
+        assert_eq!(first, Some((came, 2)), "{release} {preempt:?} {time}");
     }
 }
 

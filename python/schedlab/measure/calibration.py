@@ -131,7 +131,10 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
     else:
         cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
     return Calibration(
-        costs=Costs.from_times("calibrated", found["costs"], _devices(found)),
+        costs=replace(
+            Costs.from_times("calibrated", found["costs"], _devices(found)),
+            preempt=facts().preempt if guest is None else "full",
+        ),
         kernel=found["release"],
         cpu_model=cpu_model,
         cpus=found["cpus"],

@@ -57,6 +57,8 @@ class Costs:
             charge one says so in its notes.
         remark: what a reader of every outcome has to know of these costs; empty if nothing.
         background: other work of the calibrated machine; None where it was not measured.
+        preempt: one of `PREEMPT`: with ``none`` a task that accesses a file is preempted only as it
+            sleeps or leaves the kernel.
 
     >>> Costs.load("linsched").times["pipe_write"]
     1000000
@@ -68,6 +70,7 @@ class Costs:
     unknown: tuple[str, ...] = ()
     remark: str = field(default="", compare=False)
     background: Workload | None = None
+    preempt: str = "full"
 
     @classmethod
     def load(cls, name: str | Path | None = None) -> "Costs":
@@ -216,6 +219,9 @@ REFERENCE = "epyc-vm-6.18"
 """The machine whose costs stand in for those of one that was never calibrated."""
 
 
+PREEMPT = ("none", "full")
+"""Preemption models (``preempt=`` on a kernel's command line), as far as they are told apart."""
+
 _BETWEEN = ("wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration")
 """Costs between CPUs, which one CPU cannot measure."""
 
@@ -334,6 +340,9 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
     found = backgrounds.read(_table(value, "background")) if "background" in value else None
     if found is not None:
         costs = replace(costs, background=found.workload)
+    if (preempt := machine.get("preempt", "full")) not in PREEMPT:
+        raise InputError(f"machine.preempt is {preempt!r}; allowed: {', '.join(PREEMPT)}")
+    costs = replace(costs, preempt=preempt)
     return Calibration(
         costs=costs,
         background=found,
@@ -405,6 +414,8 @@ def to_toml(calibration: Calibration) -> str:
     numbers = ("cpus", "hz", "elapsed_ns")
     lines += [f"{name} = {_string(getattr(calibration, name))}" for name in texts]
     lines += [f"{name} = {getattr(calibration, name)}" for name in numbers]
+    if calibration.costs.preempt != "full":
+        lines.append(f"preempt = {_string(calibration.costs.preempt)}")
     lines.append(f"notes = [{', '.join(_string(note) for note in calibration.notes)}]")
     lines += ["", "[costs]"]
     unknown = calibration.costs.unknown

@@ -1,6 +1,7 @@
 """Machines: CPUs and what operations cost there."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -71,6 +72,8 @@ class Machine:
         }
         if speed:
             described["speed"] = speed
+        if self.costs.preempt != "full":
+            described["preempt"] = self.costs.preempt
         if background not in (None, "none") and not isinstance(background, Workload):
             raise InputError(f"machine: background is {background!r}; allowed: a Workload, 'none'")
         others = self.costs.background if background is None else background
@@ -100,9 +103,10 @@ class Machine:
         sizes = [*(f"{name}={size}" for name, size in topology.items()), *siblings]
         shares = (f"{name}={'/'.join(of)}" for name, of in value.get("speed", {}).items())
         others = value.get("background")
+        named = Costs.from_times(costs, value["costs"], value.get("devices"))
         return cls(
             value["cpus"],
-            Costs.from_times(costs, value["costs"], value.get("devices")),
+            replace(named, preempt=value.get("preempt", "full")),
             ",".join(sizes) or "smt=1",
             ",".join(shares),
             "none" if others is None else Workload(others["name"], json.dumps(others)),

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,7 @@ class Facts:
         hz_source: where ``hz`` was read.
         root: whether this user is root.
         load: the load average of the last minute when this was read.
+        preempt: the kernel's preemption model, ``none`` or ``full``.
         booted: knobs that the kernel's command line set, and nothing shows later.
         known: whether the rules of the kernel's series are known.
     """
@@ -45,6 +46,7 @@ class Facts:
     hz_source: str
     root: bool
     load: float
+    preempt: str = "full"
     booted: Mapping[str, str] = field(default_factory=dict)
     known: bool = True
 
@@ -95,6 +97,7 @@ def facts() -> Facts:
         hz_source=source,
         root=os.geteuid() == 0,
         load=round(os.getloadavg()[0], 2),
+        preempt=_preempt(kernel),
         booted=_booted(found["release"]),
         known=found["known"],
     )
@@ -149,13 +152,40 @@ def cpu_model_of(cpuinfo: str) -> str:
     return match.group(1).strip() if match else platform.machine()
 
 
-def _hz(kernel: str) -> tuple[int, str]:
+def _configurations(kernel: str) -> Iterator[tuple[str, bytes]]:
+    """Yield the texts that say how the kernel was configured, each with its name."""
     for name in ("/proc/config.gz", f"/boot/config-{kernel}", f"/lib/modules/{kernel}/config"):
         try:
             data = Path(name).read_bytes()
         except OSError:
             continue
-        text = gzip.decompress(data) if name.endswith(".gz") else data
+        yield name, gzip.decompress(data) if name.endswith(".gz") else data
+
+
+def _preempt(kernel: str) -> str:
+    try:
+        command_line = Path("/proc/cmdline").read_text(encoding="utf-8")
+    except OSError:
+        command_line = ""
+    return preempt_of(command_line, next((text for _, text in _configurations(kernel)), b""))
+
+
+def preempt_of(command_line: str, configuration: bytes) -> str:
+    r"""Return the preemption model of a kernel's command line, or else of its configuration.
+
+    >>> preempt_of("quiet", b"CONFIG_PREEMPT_NONE=y\n"), preempt_of("quiet", b"")
+    ('none', 'full')
+    >>> preempt_of("preempt=lazy", b"CONFIG_PREEMPT_NONE=y\n"), preempt_of("preempt=none", b"")
+    ('full', 'none')
+    """
+    if told := re.search(r"(?:^|\s)preempt=(\w+)", command_line):
+        return "none" if told.group(1) == "none" else "full"
+    configured = re.search(rb"^CONFIG_PREEMPT_NONE=y$", configuration, re.MULTILINE)
+    return "none" if configured else "full"
+
+
+def _hz(kernel: str) -> tuple[int, str]:
+    for name, text in _configurations(kernel):
         if match := re.search(rb"^CONFIG_HZ=(\d+)$", text, re.MULTILINE):
             return int(match.group(1)), name
     return _counted_hz()

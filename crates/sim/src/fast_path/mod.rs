@@ -289,8 +289,10 @@ impl<S: EventSink> Engine<'_, S> {
     /// [`Engine::touch`] looks at them anew.
     #[inline(always)]
     fn flat_tick<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
+        let marked = !FREE && self.sched.need_resched(CpuId(cpu));
         let record = &mut self.arena.cpus[cpu as usize];
-        if record.leaving {
+        // A task that is marked lazily goes no further.
+        if record.leaving || marked {
             return self.tick(cpu);
         }
         let (first, due, previous) = (record.next_tick, record.acting_tick, task_id(record.current));

@@ -197,8 +197,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// [`Engine::refresh`] of a busy CPU, where ticks cost nothing.
     #[inline(always)]
     pub(crate) fn flat_refresh(&mut self, cpu: u32) {
+        let goes = self.must_resched(cpu);
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        if self.sched.need_resched(CpuId(cpu)) && !record.leaving {
+        if goes && !record.leaving {
             record.resched_at = self.now;
         }
         let key = Key::of_busy(record.end, record.acting_tick).min(Key::new(record.resched_at, Kind::Schedule));
