@@ -33,6 +33,9 @@ _ATTEMPTS = 4
 
 _ABOVE = {"policy": {"fifo": 99}}
 
+_ORDINARY = {"policy": "other"}
+"""What its children have (``SCHED_FLAG_RESET_ON_FORK``)."""
+
 _UNCOUNTED = {"idle_exit", "rescheduling"}
 """Causes of waits that a kernel does not count, see `uncounted_wait`."""
 
@@ -58,9 +61,10 @@ def is_begun(workload: Workload) -> bool:
 def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -> Workload:
     """Return the workload with the tasks that create its tasks.
 
-    The task that ends a run at its time, or lets real-time tasks run, is above them and has a
-    helper make them; the runner of tasks that end by themselves makes them itself and is one of
-    them.
+    The task that ends a run at its time, or lets real-time tasks run, is a real-time one, whose
+    children are ordinary: CFS places them after the queue's virtual time as it stands, with no
+    current task among them. That of tasks that end by themselves is one of them. Threads beside
+    processes are made by a process that is made last, and threads alone by one that is there.
 
     Args:
         workload: what runs.
@@ -73,9 +77,10 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
     first = _first(tasks)
     count = sum(task["instances"] for task in first)
     above = workload.duration_ns is not None or any(map(_is_real_time, tasks))
-    makes: list[Any] = []
+    makes: dict[str, list[Any]] = {"process": [], "thread": []}
     for task in first:
-        makes.append({"fork": {"task": task["name"], "count": task["instances"]}})
+        fork = {"fork": {"task": task["name"], "count": task["instances"]}}
+        makes[task["kind"]].append(fork)
         task["instances"] = 0
         pays = begin_ns > 0 and task["kind"] == "process"
         work = [{"run": {"fixed": format_time(begin_ns)}}] if pays else []
@@ -83,6 +88,8 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
         # kernels its first deadline is that of its maker's slice.
         asks = task.pop("attributes", None)
         set_up = [{"set": asks}] if asks else []
+        if above and task["kind"] == "process":
+            task["attributes"] = _ORDINARY
         task["steps"] = [*set_up, {"post": _READY}, {"acquire": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
     # A stopwatch that was never started counts from the start of the simulation.
@@ -90,12 +97,18 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
     value.pop("duration", None)
     if duration_ns is not None:
         value["duration"] = format_time(duration_ns)
+    made = makes["process"] or makes["thread"]
+    host = _process(_HOST, [*makes["thread"], "join"])
+    if all(makes.values()):
+        made = [*made, {"fork": {"task": _HOST, "count": 1}}]
+        tasks.append(host | {"instances": 0} | ({"attributes": _ORDINARY} if above else {}))
     if above:
         long = [{"sleep": {"fixed": value["duration"]}}] if duration_ns is not None else []
-        runner = _process(RUNNER, [*gate, *long]) | {"attributes": _ABOVE}
-        value["tasks"] = [runner, _process(_HOST, [*makes, "join"]), *tasks]
+        alone = not makes["process"]
+        runner = _process(RUNNER, [*([] if alone else made), *gate, *long])
+        value["tasks"] = [runner | {"attributes": _ABOVE}, *([host] if alone else []), *tasks]
     else:
-        value["tasks"] = [_process(RUNNER, [*makes, *gate, "join"]), *tasks]
+        value["tasks"] = [_process(RUNNER, [*made, *gate, "join"]), *tasks]
         value.setdefault("turnaround_from", _BEGUN)
     return Workload.from_dict(value)
 

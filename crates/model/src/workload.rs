@@ -106,6 +106,10 @@ pub struct Task {
     /// of its steps is all that it takes, system calls and switches included, so that the simulator charges it no other costs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// Of a background task: the timers of its sleeps are deferrable (`TIMER_DEFERRABLE`), which end no CPU's idling. They expire in the first
+    /// tick of a busy CPU, or with the timer of another background task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferrable: bool,
     /// What it does, in order; then it exits.
     pub steps: Vec<Step>,
 }
@@ -177,6 +181,11 @@ impl Policy {
     /// Whether the real-time class serves it.
     pub const fn is_realtime(self) -> bool {
         matches!(self, Self::Fifo(_) | Self::Rr(_))
+    }
+
+    /// Whether it is one of the fair class's.
+    pub const fn is_fair(self) -> bool {
+        matches!(self, Self::Other | Self::Batch | Self::Idle)
     }
 
     /// Whether the deadline class serves it.

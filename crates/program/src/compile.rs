@@ -149,6 +149,7 @@ impl<'a> Compiler<'a> {
             delay: task.delay,
             asleep: task.asleep,
             background: task.background,
+            deferrable: task.deferrable,
             total: 0,
             instances: task.instances,
             entry,

@@ -57,6 +57,8 @@ pub struct Template {
     pub asleep: bool,
     /// Whether it is other work of the machine: the run does not wait for its end.
     pub background: bool,
+    /// Whether the timers of its sleeps wait while its CPU idles.
+    pub deferrable: bool,
     /// How many of them a whole run has, forked ones included.
     pub total: u64,
     /// How many of them are there from the start.

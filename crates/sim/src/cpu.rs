@@ -47,6 +47,8 @@ pub(crate) struct Cpu {
     pub(crate) clock_held: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
+    /// When the timer of a background task expired last while it idled.
+    pub(crate) timer_in_idle: u64,
     /// Until when it takes no interrupts, as its last switch is not over.
     pub(crate) masked_until: u64,
     /// Until when the last timer was put off that came while it took none.
@@ -66,6 +68,7 @@ impl Cpu {
         awake_at: 0,
         clock_held: NEVER,
         idle_since: 0,
+        timer_in_idle: 0,
         masked_until: 0,
         put_off_until: 0,
         called: false,

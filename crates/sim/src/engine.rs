@@ -351,7 +351,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let of_disk = !record.recalled && record.op.is_of_disk();
         let cpu = self.online_cpu(if of_disk { self.prices.interrupted_by_disk(asked) } else { asked });
         // What an access of the disk takes was measured by a task that waited for it on an idle CPU.
-        if self.comes_masked(task, cpu) || !of_disk && self.comes_late(task, cpu) {
+        if self.is_deferred(task, cpu) || self.comes_masked(task, cpu) || !of_disk && self.comes_late(task, cpu) {
             return;
         }
         let cost = self.wake_by_timer(task, cpu);

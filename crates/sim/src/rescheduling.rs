@@ -257,4 +257,29 @@ impl<S: EventSink> Engine<'_, S> {
         self.arena.timers.push(self.now, record.awake_at - self.now, task);
         true
     }
+
+    /// Whether a background task's timer is deferrable and waits on (`run_timer_base`, `kernel/time/timer.c`): ticks of a busy CPU look at such timers,
+    /// and so does the interrupt of another timer that ends an idle CPU's sleep.
+    pub(crate) fn is_deferred(&mut self, task: u32, cpu: u32) -> bool {
+        let record = &self.arena.tasks[task as usize];
+        if !record.background || !matches!(record.op, Op::Sleep(_)) {
+            return false;
+        }
+        let template = self.arena.identities[task as usize].template;
+        let record = &mut self.arena.cpus[cpu as usize];
+        let idles = record.current == NONE;
+        if !self.program.template(template).deferrable {
+            if idles {
+                record.timer_in_idle = self.now;
+            }
+            return false;
+        }
+        let looked_at = !idles || record.timer_in_idle.saturating_add(self.period) > self.now;
+        if looked_at && self.ticks.last(self.now) + self.prices.tick == self.now {
+            return false;
+        }
+        let ahead = self.tick_after_now() - self.now + self.prices.tick;
+        self.set_timer(task, ahead);
+        true
+    }
 }

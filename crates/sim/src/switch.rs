@@ -112,10 +112,20 @@ impl<S: EventSink> Engine<'_, S> {
             return self.give_up(refused);
         }
         let same_process = program.template(template).kind == TaskKind::Thread;
-        let child = self.sched.sched_fork(task_id(parent), same_process);
-        if let Some(attributes) = attributes {
-            self.sched.sched_setattr(child, attributes);
-        }
+        let real_time = self.sched.task(task_id(parent)).class < Class::Fair;
+        let child = match attributes {
+            // A real-time parent whose children are ordinary has set SCHED_FLAG_RESET_ON_FORK.
+            Some(attributes) if real_time && !same_process && attributes.policy.is_fair() => {
+                self.sched.sched_fork_reset(task_id(parent), attributes)
+            }
+            _ => {
+                let child = self.sched.sched_fork(task_id(parent), same_process);
+                if let Some(attributes) = attributes {
+                    self.sched.sched_setattr(child, attributes);
+                }
+                child
+            }
+        };
         let cursor = self.arena.tasks[parent as usize].cursor.child(program, template, instance);
         self.add_task(child, cursor, template, instance, parent);
         self.join_group(child.0);

@@ -6,13 +6,16 @@ with these costs run them beside every workload.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from schedlab import _core
 from schedlab.boundary.errors import InputError, reading
 from schedlab.model.nouns import Attributes, Workload
 from schedlab.model.times import format_time, parse_time
+
+STATISTICS = 1_000_000_000
+"""How often a CPU's statistics of memory are counted (``sysctl_stat_interval``), in nanoseconds."""
 
 VERSION = 1
 """The version of the table ``[background]`` of a costs file."""
@@ -38,6 +41,7 @@ class BackgroundTask:
             first. Each cycle of so many wake-ups has each of them once.
         wakeups: how many were measured.
         idle_interval_ns: the mean interval on the machine without load; 0 where it did not run.
+        deferrable: whether its timers wait while its CPU idles; no costs file says so.
     """
 
     name: str
@@ -51,6 +55,7 @@ class BackgroundTask:
     runs_ns: tuple[int, ...]
     wakeups: int
     idle_interval_ns: int
+    deferrable: bool = False
 
     @property
     def share(self) -> float:
@@ -69,9 +74,12 @@ class BackgroundTask:
         mean = sum(self.runs_ns) / len(self.runs_ns)
         sleep = format_time(max(1, round(self.interval_ns - mean)))
         asleep: dict[str, object] = {"sleep": {"exponential": {"mean": sleep}}}
+        first = asleep
         if self.period == "normal":
             deviation = format_time(self.deviation_ns)
             asleep = {"sleep": {"normal": {"mean": sleep, "deviation": deviation}}}
+            # Its periods have nothing to do with when a run begins.
+            first = {"sleep": {"uniform": {"low": "0ns", "high": format_time(self.interval_ns)}}}
         rounds = [
             step
             for place in _scattered(len(self.runs_ns))
@@ -83,8 +91,40 @@ class BackgroundTask:
             "attributes": attributes,
             "asleep": True,
             "background": True,
-            "steps": [asleep, {"forever": rounds}],
+            "deferrable": self.deferrable,
+            "steps": [first, {"forever": rounds}],
         }
+
+
+def _divided(task: BackgroundTask) -> list[BackgroundTask]:
+    """Return the parts of a task that have timers of their own.
+
+    Of what a CPU's kworker does, counting memory's statistics (`vmstat_update`, ``mm/vmstat.c``)
+    has a period of its own, and deferrable timers.
+
+    >>> kworker = BackgroundTask("kworker/0", "kworker", "other", 0, (0,), 400_000_000, 0,
+    ...                          "exponential", (9_000,), 15, 0)
+    >>> [(part.name, part.interval_ns, part.deferrable) for part in _divided(kworker)]
+    [('kworker/0:vmstat', 1000000000, True), ('kworker/0', 666666667, False)]
+    """
+    if task.kind != "kworker" or task.policy != "other" or len(task.affinity) != 1:
+        return [task]
+    period = max(task.interval_ns, STATISTICS)
+    name = f"{task.name}:vmstat"
+    parts = [
+        replace(
+            task,
+            name=name,
+            interval_ns=period,
+            deviation_ns=0,
+            period="normal",
+            deferrable=True,
+        )
+    ]
+    others = 1 / task.interval_ns - 1 / period
+    if others > 0:
+        parts.append(replace(task, interval_ns=round(1 / others)))
+    return parts
 
 
 def _scattered(count: int) -> list[int]:
@@ -129,7 +169,8 @@ class Background:
         """
         if not self.tasks:
             return None
-        value = {"name": "background", "tasks": [task.described() for task in self.tasks]}
+        tasks = [part.described() for task in self.tasks for part in _divided(task)]
+        value = {"name": "background", "tasks": tasks}
         return checked(json.dumps(value))
 
 

@@ -258,6 +258,7 @@ fn task(name: &str, found: &Found<'_>, global: &Global) -> Result<Task, Fault> {
         delay: fields.read("delay", Found::time)?.unwrap_or_default(),
         asleep: fields.read("asleep", |found| found.switch())?.unwrap_or(false),
         background: fields.read("background", |found| found.switch())?.unwrap_or(false),
+        deferrable: fields.read("deferrable", |found| found.switch())?.unwrap_or(false),
         steps,
     })
 }

@@ -132,6 +132,11 @@ pub const TASK: &[Word] = &[
         Form::Switch,
         "It is other work of the machine: the run does not wait for its end, outcomes count it apart, and its events take no CPU time beyond what they say.",
     )),
+    beyond(word(
+        "deferrable",
+        Form::Switch,
+        "The timers of its sleeps end no CPU's idling: they wait for a busy CPU's tick, or another background task's timer.",
+    )),
     beyond(word("steps", Form::Events, "Its events, done once, in place of `phases`.")),
 ];
 

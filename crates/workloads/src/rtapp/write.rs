@@ -149,6 +149,9 @@ fn head(task: &Task) -> Entries {
     if task.background {
         entries.push(("background".into(), switch(true)));
     }
+    if task.deferrable {
+        entries.push(("deferrable".into(), switch(true)));
+    }
     entries
 }
 
