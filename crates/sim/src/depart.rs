@@ -20,6 +20,21 @@ impl<S: EventSink> Engine<'_, S> {
         task != NONE && self.arena.tasks[task as usize].stage == Stage::Depart
     }
 
+    /// What the task, which is about to sleep for a message, has yet to do of its call once it is back. A call that slept before is entered.
+    pub(crate) fn rest_of_call(&self, task: u32) -> u64 {
+        let record = &self.arena.tasks[task as usize];
+        let entered = record.slept && self.prices.sleeps_within_calls;
+        let is_pipe = |channel: u32| self.arena.channels[channel as usize].is_pipe();
+        let entry = match record.op {
+            _ if record.background => return 0,
+            Op::Write { channel, .. } if record.moved == 0 && !entered => self.prices.write(is_pipe(channel)),
+            Op::Read { channel, .. } if !entered => self.prices.read(is_pipe(channel)),
+            Op::Write { .. } | Op::Read { .. } => 0,
+            _ => return 0,
+        };
+        self.prices.from_sleep(entry)
+    }
+
     /// The CPU's task has checked for the last time, and is among the waiters: it sleeps in `state`, after the scheduler's pass.
     pub(crate) fn go_to_sleep(&mut self, task: u32, cpu: u32, state: TaskState) {
         let record = &mut self.arena.tasks[task as usize];

@@ -138,6 +138,9 @@ impl<S: EventSink> Engine<'_, S> {
         match record.stage {
             Stage::Act => self.effect(task, cpu),
             Stage::Block => {
+                let rest = self.rest_of_call(task);
+                let record = &mut self.arena.tasks[task as usize];
+                record.debt += rest;
                 (record.stage, record.slept) = (Stage::Retry, true);
                 if self.wait(task) {
                     self.go_to_sleep(task, cpu, TaskState::Interruptible);

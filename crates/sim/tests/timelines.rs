@@ -118,39 +118,64 @@ fn costs_of_messages() -> Costs {
 
 #[test]
 fn a_ping_pong_pays_for_each_of_its_steps() {
-    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a switch 10.
-    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (4), finds nothing and goes to sleep (5): 22.
-    // 22  pong comes (10), reads (4): 36; writes (3): 39, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
-    //     delays its end to 43.
-    // 43  ping comes (10), and has read: 53.
+    // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep and coming back 5, a wake-up 4, a switch 10. A call that
+    // sleeps has half of its own time (2 of 4) before that, and as long as a call (1) of going to sleep; the rest (2 and 4) it has to do
+    // once it is back.
+    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (2), finds nothing and goes to sleep (1): 16.
+    // 16  pong comes (10), reads (4): 30; writes (3): 33, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    //     delays its end to 37.
+    // 37  ping comes (10), and ends its read (6): 53.
     let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs_of_messages()));
-    assert_eq!(switches(&events), [(0, 0, 0), (22, 0, 1), (43, 0, 0), (53, 0, IDLE)]);
+    assert_eq!(switches(&events), [(0, 0, 0), (16, 0, 1), (37, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
-    assert_eq!(shares(&outcome, 0), [53, 22 + 10, 43 - 39, 39 - 22]);
-    assert_eq!(shares(&outcome, 1), [43, 21, 22, 0]);
+    assert_eq!(shares(&outcome, 0), [53, 16 + 16, 37 - 33, 33 - 16]);
+    assert_eq!(shares(&outcome, 1), [37, 21, 16, 0]);
     assert_eq!((outcome.messages, outcome.bytes), (2, 2));
+}
+
+#[test]
+fn a_reader_that_slept_ends_its_call_once_it_is_back() {
+    // As before, with a pass of the scheduler of 2. Of the 5 of going to sleep and coming back 1 joins the waiters, 2 are the pass, and 2 come
+    // after the wake-up, with half of the read (2).
+    //   0  both are there: the CPU picks a task (2).
+    //   2  the reader comes (10), begins to read (2), joins the waiters (1), and the scheduler picks another task (2): 17.
+    //  17  the writer comes (10), computes (100), writes (3): 130, which wakes the reader (4), which the scheduler finds (2): 136.
+    // 136  the reader comes (10), ends its read (4) and ends: 150. The writer comes (10) and computes (50): 210.
+    // The writer is charged for the pass in which the reader goes to sleep, and the reader for all since its wake-up.
+    let costs = Costs { schedule: micros(2), ..costs_of_messages() };
+    let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
+    let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
+    let both = with_channels(both, ChannelKind::Pipe, &["c"]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs.clone()));
+    assert_eq!(switches(&events), [(2, 0, 0), (17, 0, 1), (136, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [150, 15 - 2 + (150 - 130), 2 + (136 - 130), 130 - 17]);
+    assert_eq!(shares(&outcome, 1), [210, 2 + (130 - 17) + 60, 17 + 14, 0]);
+    // Where going to sleep takes no longer than joining the waiters and the pass, half of the read is left (2).
+    let costs = Costs { block: micros(3), ..costs };
+    let (_, events) = run(&both, "6.1", &Machine::new(1, costs));
+    assert_eq!(switches(&events), [(2, 0, 0), (17, 0, 1), (136, 0, 0), (148, 0, 1), (208, 0, IDLE)]);
 }
 
 #[test]
 fn a_task_that_preempts_its_waker_runs_once_that_is_out_of_the_kernel() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep 5, a wake-up 4, a pass of the scheduler 6, a switch 10.
     //   0  both are there: the CPU picks a task (6).
-    //   6  the reader comes (10), begins to read (4) and goes to sleep (5): 25.
-    //  25  the writer comes (10), computes (100), writes (3): 138, which wakes the reader. It does what waking takes (4), and the
-    //      scheduler finds the reader (6): 148.
-    // 148  the reader comes (10), has read and ends: 158. The writer comes (10) and computes (50): 218.
+    //   6  the reader comes (10), begins to read (2) and goes to sleep (5): 23.
+    //  23  the writer comes (10), computes (100), writes (3): 136, which wakes the reader. It does what waking takes (4), and the
+    //      scheduler finds the reader (6): 146.
+    // 146  the reader comes (10), ends its read (2) and ends: 158. The writer comes (10) and computes (50): 218.
     // The writer is charged for 5 of the pass in which the reader goes to sleep, and the reader for all since its wake-up.
     let costs = Costs { schedule: micros(6), ..costs_of_messages() };
     let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
     let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
     let both = with_channels(both, ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs));
-    assert_eq!(switches(&events), [(6, 0, 0), (25, 0, 1), (148, 0, 0), (158, 0, 1), (218, 0, IDLE)]);
-    assert_eq!(shares(&outcome, 0), [158, 19 - 5 + (158 - 138), 6 + (148 - 138), 138 - 25]);
-    assert_eq!(shares(&outcome, 1), [218, 5 + (138 - 25) + 60, 25 + 10, 0]);
+    assert_eq!(switches(&events), [(6, 0, 0), (23, 0, 1), (146, 0, 0), (158, 0, 1), (218, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [158, 17 - 5 + (158 - 136), 6 + (146 - 136), 136 - 23]);
+    assert_eq!(shares(&outcome, 1), [218, 5 + (136 - 23) + 60, 23 + 12, 0]);
 }
 
 #[test]
