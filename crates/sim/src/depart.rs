@@ -5,7 +5,7 @@
 //! the task until the switch is over, a waker finds it off the queue but still on its CPU (`on_rq` 0, `on_cpu` 1), and has that CPU wake it
 //! (`ttwu_queue_wakelist`): by an interrupt, which the CPU takes as soon as it takes any, before it idles.
 
-use schedlab_model::{EventSink, TaskState};
+use schedlab_model::{EventSink, TaskId, TaskState};
 use schedlab_program::Op;
 
 use crate::engine::Engine;
@@ -32,7 +32,28 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Write { .. } | Op::Read { .. } => 0,
             _ => return 0,
         };
-        self.prices.from_sleep(entry)
+        self.prices.after_sleep(entry)
+    }
+
+    /// What of the next switch comes before that is reported (`pick_next_task`): as much as going to sleep leaves to do, where the CPU's task
+    /// sleeps for a message.
+    pub(crate) fn picking(&self, cpu: u32, state: TaskState) -> u64 {
+        let current = self.arena.cpus[cpu as usize].current;
+        if self.prices.picking == 0 || current == NONE || state != TaskState::Interruptible {
+            return 0;
+        }
+        let record = &self.arena.tasks[current as usize];
+        let in_call = record.slept && !record.background && matches!(record.op, Op::Write { .. } | Op::Read { .. });
+        if in_call { self.prices.picking } else { 0 }
+    }
+
+    /// That is done: the next task has not to do it any more, or, where there is none, the previous one has not.
+    pub(crate) fn has_picked(&mut self, picking: u64, previous: TaskId, next: TaskId) {
+        if picking > 0 {
+            let task = if next == TaskId::IDLE { previous } else { next };
+            let debt = &mut self.arena.tasks[task.index()].debt;
+            *debt = debt.saturating_sub(picking);
+        }
     }
 
     /// The CPU's task has checked for the last time, and is among the waiters: it sleeps in `state`, after the scheduler's pass.

@@ -50,6 +50,8 @@ pub(crate) struct Prices {
     /// Going to sleep in a call that waits for a message, up to the end of that pass; and what is left of that once the task is back.
     sleep_in_call: u64,
     back_in_call: u64,
+    /// What of a switch comes before it is reported where the previous task has gone to sleep in such a call.
+    pub(crate) picking: u64,
     /// Half of such a call comes once the task is back.
     goes_back: bool,
     /// Sleeping until a timer expires: a system call, setting the timer, and going to sleep.
@@ -209,8 +211,9 @@ impl Prices {
             block: block.as_nanos(),
             depart: depart.as_nanos(),
             pass_to_sleep: pass_to_sleep.as_nanos(),
-            sleep_in_call: block.saturating_sub(back_in_call).as_nanos(),
+            sleep_in_call: block.saturating_sub(back_in_call.saturating_sub(costs.switch)).as_nanos(),
             back_in_call: back_in_call.as_nanos(),
+            picking: back_in_call.min(costs.switch).as_nanos(),
             goes_back: cpus == 1,
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),
@@ -428,7 +431,7 @@ impl Prices {
 
     /// What is left of that call once its task was woken and is back (`finish_task_switch`, `finish_wait`, and the way out).
     #[inline]
-    pub(crate) const fn from_sleep(&self, entry: u64) -> u64 {
+    pub(crate) const fn after_sleep(&self, entry: u64) -> u64 {
         if self.sleeps_within_calls { self.way_back(entry).saturating_add(self.back_in_call) } else { 0 }
     }
 

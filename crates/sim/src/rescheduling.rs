@@ -225,12 +225,15 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus.len() > 1 {
             return self.touch(cpu);
         }
+        let picking = self.picking(cpu, state);
         self.catch_up(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
         let pass = match state {
             TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
-            TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => self.prices.pass_to_sleep,
+            TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => {
+                self.prices.pass_to_sleep + picking
+            }
             _ => 0,
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));

@@ -328,6 +328,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `schedule`: the current task is switched out in `state`, and the next one in. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
+        let picking = self.picking(cpu, state);
         self.begin_pass(cpu, state);
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
@@ -413,6 +414,7 @@ impl<S: EventSink> Engine<'_, S> {
                 (record.leaving, record.resched_at) = (true, self.now + way);
             }
         }
+        self.has_picked(picking, previous, next);
         if was_idle != (next == TaskId::IDLE) {
             self.busy_changed(cpu, was_idle);
         }

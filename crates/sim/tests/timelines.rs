@@ -119,30 +119,31 @@ fn costs_of_messages() -> Costs {
 #[test]
 fn a_ping_pong_pays_for_each_of_its_steps() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep and coming back 5, a wake-up 4, a switch 10. A call that
-    // sleeps has half of its own time (2 of 4) before that, and as long as a call (1) of going to sleep; the rest (2 and 4) it has to do
-    // once it is back.
-    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (2), finds nothing and goes to sleep (1): 16.
-    // 16  pong comes (10), reads (4): 30; writes (3): 33, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    // sleeps has half of its own time (2 of 4) before that, and as long as a call (1) of going to sleep. The rest of that (4) is what picking the
+    // next task takes, which has as much less to do of its switch; the rest of the call (2) comes once the task is back.
+    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (2), finds nothing and goes to sleep (1), and the next task is
+    //     picked (4), which is charged for that: 20.
+    // 20  pong comes (10 - 4), reads (4): 30; writes (3): 33, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
     //     delays its end to 37.
-    // 37  ping comes (10), and ends its read (6): 53.
+    // 37  ping comes (10), does what going to sleep left (4) and ends its read (2): 53.
     let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs_of_messages()));
-    assert_eq!(switches(&events), [(0, 0, 0), (16, 0, 1), (37, 0, 0), (53, 0, IDLE)]);
+    assert_eq!(switches(&events), [(0, 0, 0), (20, 0, 1), (37, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
-    assert_eq!(shares(&outcome, 0), [53, 16 + 16, 37 - 33, 33 - 16]);
-    assert_eq!(shares(&outcome, 1), [37, 21, 16, 0]);
+    assert_eq!(shares(&outcome, 0), [53, 20 - 4 + 16, 37 - 33, 33 - 20]);
+    assert_eq!(shares(&outcome, 1), [37, 17 + 4, 20, 0]);
     assert_eq!((outcome.messages, outcome.bytes), (2, 2));
 }
 
 #[test]
 fn a_reader_that_slept_ends_its_call_once_it_is_back() {
-    // As before, with a pass of the scheduler of 2. Of the 5 of going to sleep and coming back 1 joins the waiters, 2 are the pass, and 2 come
-    // after the wake-up, with half of the read (2).
+    // As before, with a pass of the scheduler of 2. Of the 5 of going to sleep and coming back 1 joins the waiters, 2 are the pass, and 2 pick
+    // another task or, where that goes otherwise, come after the wake-up, with half of the read (2).
     //   0  both are there: the CPU picks a task (2).
-    //   2  the reader comes (10), begins to read (2), joins the waiters (1), and the scheduler picks another task (2): 17.
-    //  17  the writer comes (10), computes (100), writes (3): 130, which wakes the reader (4), which the scheduler finds (2): 136.
+    //   2  the reader comes (10), begins to read (2), joins the waiters (1), and the scheduler picks another task (2 + 2): 19.
+    //  19  the writer comes (10 - 2), computes (100), writes (3): 130, which wakes the reader (4), which the scheduler finds (2): 136.
     // 136  the reader comes (10), ends its read (4) and ends: 150. The writer comes (10) and computes (50): 210.
     // The writer is charged for the pass in which the reader goes to sleep, and the reader for all since its wake-up.
     let costs = Costs { schedule: micros(2), ..costs_of_messages() };
@@ -150,9 +151,9 @@ fn a_reader_that_slept_ends_its_call_once_it_is_back() {
     let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
     let both = with_channels(both, ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs.clone()));
-    assert_eq!(switches(&events), [(2, 0, 0), (17, 0, 1), (136, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
-    assert_eq!(shares(&outcome, 0), [150, 15 - 2 + (150 - 130), 2 + (136 - 130), 130 - 17]);
-    assert_eq!(shares(&outcome, 1), [210, 2 + (130 - 17) + 60, 17 + 14, 0]);
+    assert_eq!(switches(&events), [(2, 0, 0), (19, 0, 1), (136, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [150, 17 - 4 + (150 - 130), 2 + (136 - 130), 130 - 19]);
+    assert_eq!(shares(&outcome, 1), [210, 4 + (130 - 19) + 60, 19 + 14, 0]);
     // Where going to sleep takes no longer than joining the waiters and the pass, half of the read is left (2).
     let costs = Costs { block: micros(3), ..costs };
     let (_, events) = run(&both, "6.1", &Machine::new(1, costs));
