@@ -4,6 +4,10 @@ Files of a guest live in its memory, where nothing is waited for and ``O_DIRECT`
 disk is a null block device (``Documentation/block/null_blk.rst``) that keeps what is written, also
 in the guest's memory, and completes each access by a timer of the guest's: after `LATENCY_NS` of
 its clock, whichever that is. Accesses under way at the same time do not wait for one another.
+
+All of it is written once as it is made: the driver makes a page for what is written at a place for
+the first time (``null_insert_page``), which took 10 us of the writing task's CPU time on 6.1 and 7.2,
+and so depended on what other files had been in the same place before.
 """
 
 from collections.abc import Sequence
@@ -39,6 +43,7 @@ echo 1 > memory_backed
 echo 2 > irqmode
 echo {LATENCY_NS} > completion_nsec
 echo 1 > power
+busybox dd if=/dev/zero of=/dev/nullb0 bs=1M count="$1" 2> /dev/null
 mke2fs -q -F -t ext4 -O ^has_journal -E nodiscard /dev/nullb0
 mount -t ext4 -o noatime /dev/nullb0 {PLACE}
 chmod 1777 {PLACE}
