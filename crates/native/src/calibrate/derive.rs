@@ -64,12 +64,12 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
     // Interrupts of other work only ever make it longer.
     found.cost("compute", found.undisturbed("computation"), COMPUTATION as f64 + operation);
     let compute = found.get("compute");
+    sleeping(&mut found);
     // The signal is a wake-up; the signalling task goes on, or goes to sleep.
     let [call, schedule, futex_wake] = ["system_call", "schedule", "futex_wake"].map(|name| found.get(name));
     let signal = call + futex_wake + wakeup + schedule + switch;
     let first = signal + FIRST_WORK as f64 + operation + compute;
     found.cost("begin_process", found.undisturbed("beginning_of_a_process"), first);
-    sleeping(&mut found);
     // A task writes, waits and ends, and comes twice, each time after all others.
     let [block, write, limit] = ["block", "pipe_write", "cache_refill_limit"].map(|name| found.get(name));
     let does = 3.0 * operation + 2.0 * call + write + block + 2.0 * (switch + limit);
