@@ -498,9 +498,10 @@ impl Prices {
 /// sleeps to the scheduler's look at the clock: 1.44 us on 5.10, 1.68 on 6.1, 1.65 on 6.12 and 1.67 on 7.2. That is half of a read that finds
 /// its message, and about as long besides as entering and leaving the kernel takes. The pass follows, and the rest is the task's own, later.
 ///
-/// Costs between several CPUs were taken apart with all of it before the switch.
+/// Costs between several CPUs were taken apart with all of it before the switch, and where system calls cost nothing no task sleeps within one.
 fn back_in_call(cpus: u32, costs: &Costs, pass: Time) -> Time {
-    if cpus > 1 { Time::ZERO } else { costs.block.saturating_sub(pass).saturating_sub(costs.system_call) }
+    let whole = cpus > 1 || costs.system_call == Time::ZERO;
+    if whole { Time::ZERO } else { costs.block.saturating_sub(pass).saturating_sub(costs.system_call) }
 }
 
 /// Costs between CPUs, whose charges are counted where they are unknown.
