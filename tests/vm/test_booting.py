@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.boundary.errors import RunError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.targets import vm
 from schedlab.vm import Guest
-from schedlab.vm.command import QEMU
+from schedlab.vm.command import QEMU, counting, counts_several
 from schedlab.vm.kernels import KernelImage, kernels_directory
 
 # It takes QEMU's place: a guest that dies the first times that it is started, and then serves. Of
@@ -145,3 +145,19 @@ def test_boots_are_counted_one_by_one(
     assert [line.rpartition(" ")[2] for line in others] == ["served"] * 3
     assert (counts, more) == ("default: 1 of 2 boots died", "one-thread: 0 of 2 boots died")
     assert done.returncode == 1
+
+
+def test_an_old_qemu_counts_the_instructions_of_one_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / QEMU
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for version, several in (("7.2.22", False), ("8.1.0", True), ("10.0.2", True)):
+        program.write_text(f"#!/bin/sh\necho QEMU emulator version {version}\n")
+        program.chmod(0o755)
+        assert counts_several() is several
+    program.write_text("#!/bin/sh\necho QEMU emulator version 7.2.22\n")
+    assert "-netdev" not in counting(1)
+    said = "from 8.1 on, this one is 7.2"
+    with pytest.raises(InputError, match=said), Guest.boot(IMAGE, cpus=2, clock="instructions"):
+        pass

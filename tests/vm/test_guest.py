@@ -15,7 +15,7 @@ from schedlab.boundary.errors import InputError, NotPermittedError, RunError
 from schedlab.model import Attributes, Workload
 from schedlab.targets import vm
 from schedlab.vm import Guest
-from schedlab.vm.command import qemu_command
+from schedlab.vm.command import counts_several, qemu_command
 from schedlab.vm.kernels import KernelImage
 from schedlab.vm.workplace import workplace
 
@@ -222,14 +222,31 @@ def test_knobs_a_kernel_lacks_are_refused_with_what_took_their_place(
         assert re.search("CPU|affinity", str(caught.value))
 
 
-def test_a_clock_that_counts_instructions_has_one_cpu_and_no_kvm(
+COMPUTING = Workload.from_dict(
+    {"global": {"duration": 1}, "tasks": {"hog": {"loop": -1, "run": 1000, "instance": 3}}}
+)
+
+
+@pytest.mark.skipif(not counts_several(), reason="QEMU before 8.1")
+def test_several_cpus_that_count_instructions_have_turns(
+    fetched: Callable[[str], KernelImage],
+) -> None:
+    # Three tasks that compute for a second have two CPUs, of which none stands still for as long as
+    # a tick: all of both, but for what 250 ticks a second and starting take.
+    with Guest.boot(fetched("6.12"), cpus=2, clock="instructions") as guest:
+        outcome = vm.run(COMPUTING, guest)
+    used = sum(task.run_ns for task in outcome.tasks)
+    assert outcome.cpus == 2
+    assert 1.9e9 < used <= 2.01e9
+
+
+def test_a_clock_that_counts_instructions_has_no_kvm(
     fetched: Callable[[str], KernelImage],
 ) -> None:
     image = fetched("6.12")
     for options, said in (
         ({"clock": "sundial"}, "host and instructions"),
-        ({"clock": "instructions", "cpus": 2}, "one CPU and no KVM"),
-        ({"clock": "instructions", "accelerator": "kvm"}, "one CPU and no KVM"),
+        ({"clock": "instructions", "accelerator": "kvm"}, "has no KVM"),
     ):
         with pytest.raises(InputError, match=said), Guest.boot(image, **options):
             pass

@@ -20,6 +20,7 @@ from schedlab.targets import host, vm
 from schedlab.targets.facts import facts
 from schedlab.vm import Guest
 from schedlab.vm import knobs as guest_knobs
+from schedlab.vm.command import counts_several
 from schedlab.vm.disk import PLACE
 
 BUFFER = 16_384
@@ -238,9 +239,9 @@ def at(name: str) -> Iterator[Place]:
 
     Args:
         name: ``host``, or ``vm:`` and what `schedlab.vm.find_kernel` takes: a guest of one CPU in
-            which time passes by instructions, so that it does not hang on this machine's load. With
-            ``:cpus=2`` behind it it has several, and this machine's time: QEMU counts for several
-            CPUs in one thread, which before QEMU 8.1 may leave one of them out for 100 ms.
+            which time passes by instructions, so that this machine's load does not change it. With
+            ``:cpus=2`` behind it it has several. Before QEMU 8.1, which does not count for
+            several CPUs, it has this machine's time then.
     """
     if name == "host":
         with (
@@ -261,7 +262,7 @@ def at(name: str) -> Iterator[Place]:
         # Without the latter a thread of the kernel's goes through memory every ten seconds, and
         # then, at the lowest weight, waits and runs among the workload's tasks.
         append="noautogroup transparent_hugepage=never",
-        clock="host" if int(cpus or 1) > 1 else "instructions",
+        clock="instructions" if int(cpus or 1) == 1 or counts_several() else "host",
         timeout=600,
     ) as guest:
         guest.need_disk(DISK)

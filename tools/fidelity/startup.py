@@ -136,9 +136,7 @@ def simulate_begun(
         The outcome of the workload's own tasks from the signal on.
     """
 
-    def run(
-        work: Workload, phase_ns: int, to: Path | None = None, origin_ns: int = 0
-    ) -> Outcome:
+    def run(work: Workload, phase_ns: int, to: Path | None = None, origin_ns: int = 0) -> Outcome:
         return simulate(
             work,
             scheduler=scheduler,

@@ -164,7 +164,7 @@ Clock = Annotated[
     typer.Option(
         "--clock",
         metavar="CLOCK",
-        help="A guest's clock: host, or instructions, which load does not disturb (one CPU).",
+        help="A guest's clock: host, or instructions, which load does not disturb.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of every random stream.")]

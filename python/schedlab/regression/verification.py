@@ -18,6 +18,7 @@ from schedlab.processes import lease
 from schedlab.regression.regress import Regression, metric_of
 from schedlab.targets import vm
 from schedlab.vm import Guest
+from schedlab.vm.command import counts_several
 
 __all__ = ["Check", "Verdict", "reader", "verify"]
 
@@ -116,9 +117,8 @@ def verify(
     """
     read = reader(found.metric)
     seeds = range(seed, seed + runs)
-    # On one CPU the guest's clock counts instructions: nothing that this
-    # machine does lengthens a run.
-    clock = "instructions" if cpus == 1 else "host"
+    # Where the guest's clock counts instructions nothing that this machine does lengthens a run.
+    clock = "instructions" if cpus == 1 or counts_several() else "host"
     with Guest.boot(_series(found.old), cpus=cpus, clock=clock) as guest:
         base = _values(workload, guest, read, seeds, {})
     checks = []

@@ -84,10 +84,11 @@ class Virtual:
     """A guest, booted at the first run and kept for all that follow.
 
     Args:
-        kernel: what `schedlab.vm.find_kernel` takes; with ``@icount`` behind it the guest has one
-            CPU, whose clock is the number of its instructions: what it measures does not depend on
-            what else the machine has to do.
-        cpus: CPUs of the guest; as many as this process may use otherwise.
+        kernel: what `schedlab.vm.find_kernel` takes; with ``@icount`` behind it the guest's
+            clock is the number of its instructions: what it measures does not depend on what else
+            the machine has to do.
+        cpus: CPUs of the guest; otherwise as many as this process may use, and one where
+            instructions are counted.
         memory: its memory in MiB; what is written to files there lives in it.
         boot: which of several guests with this kernel it is, from 1; each is a boot of its own.
 
@@ -102,8 +103,6 @@ class Virtual:
     ) -> None:
         self.name = f"vm:{kernel}" if boot == 1 else f"vm:{kernel} (boot {boot})"
         self._counts = kernel.endswith(_COUNTED)
-        if self._counts and cpus not in (None, 1):
-            raise InputError(f"{self.name} has one CPU, not {cpus}: leave --cpus out")
         self.cpus = (1 if self._counts else facts().cpus) if cpus is None else cpus
         self._image = find_kernel(kernel.removesuffix(_COUNTED))
         self._memory = memory

@@ -5,12 +5,61 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from schedlab.boundary.errors import InputError
+from schedlab.boundary.errors import InputError, RunError
+from schedlab.processes import processes
 from schedlab.vm.initramfs import tag_of
 from schedlab.vm.kernels import KernelImage
 
 QEMU = "qemu-system-x86_64"
 PACKAGE = "qemu-system-x86"
+
+INSTRUCTION_NS = 2
+"""Nanoseconds an instruction takes in a guest whose clock counts them."""
+
+ROUND_US = 20
+"""Microseconds in which each CPU of such a guest has one turn."""
+
+_TURNS = (8, 1)
+"""QEMU's first version in which each CPU has a turn between two timers."""
+
+
+def counting(cpus: int) -> tuple[str, ...]:
+    """Return QEMU's options for a guest whose clock is the number of its instructions.
+
+    Time passes by instructions alone: an idle guest goes on to its next timer at once. One thread
+    runs all CPUs, each for an equal part of the time to the next timer; so there is one every
+    `ROUND_US`, of a filter for a network that has no packets. By no more is a CPU ahead of another,
+    and with N of them busy an instruction takes each N times as long.
+
+    Raises:
+        InputError: QEMU is older than 8.1 and several CPUs are asked for.
+    """
+    options = ("-icount", f"shift={INSTRUCTION_NS.bit_length() - 1},sleep=off")
+    if cpus == 1:
+        return options
+    if not counts_several():
+        number = ".".join(map(str, _version()))
+        raise InputError(
+            f"QEMU counts the instructions of several CPUs from 8.1 on, this one is {number}: "
+            f"have a newer '{QEMU}' in PATH, or a guest of one CPU, or the clock 'host'"
+        )
+    round_of_turns = f"filter-buffer,id=round,netdev=nothing,interval={ROUND_US}"
+    return (*options, "-netdev", "hubport,id=nothing,hubid=0", "-object", round_of_turns)
+
+
+def counts_several() -> bool:
+    """Return whether this machine's QEMU can count the instructions of several CPUs."""
+    return _version() >= _TURNS
+
+
+def _version() -> tuple[int, ...]:
+    """Return QEMU's version; (0,) where there is none."""
+    try:
+        said = processes.run([QEMU, "--version"]).output
+    except (InputError, RunError):
+        return (0,)
+    found = re.search(r"version (\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else (0,)
 
 
 def qemu_command(

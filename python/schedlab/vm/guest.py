@@ -15,7 +15,7 @@ from schedlab.boundary.files import make_directory
 from schedlab.processes.processes import Completed
 from schedlab.vm import disk, kernels, shares
 from schedlab.vm.accelerator import choose
-from schedlab.vm.command import qemu_command
+from schedlab.vm.command import counting, qemu_command
 from schedlab.vm.control import Control
 from schedlab.vm.exchange import Exchange, tail
 from schedlab.vm.initramfs import READY, SHARED, initramfs
@@ -31,9 +31,6 @@ BOOTS = 3
 CLOCKS = ("host", "instructions")
 """What a guest's clock may go by."""
 
-INSTRUCTION_NS = 2
-"""Nanoseconds an instruction takes in a guest whose clock counts them."""
-
 _DIGITS = 3
 """Digits of an exit code."""
 
@@ -44,9 +41,6 @@ _FUNCTION = re.compile(r"RIP: \w+:(\w+)\+")
 
 _OWN = "/dev/shm/schedlab-programs"  # noqa: S108
 """Where a guest keeps programs in its own memory."""
-
-# Time passes by instructions alone: an idle guest goes on to its next timer at once.
-_COUNTED = ("-icount", f"shift={INSTRUCTION_NS.bit_length() - 1},sleep=off")
 
 
 class Guest:
@@ -122,9 +116,10 @@ class Guest:
                 guest's clock is the number of its instructions.
             machine: QEMU's type of machine: ``q35``, or ``microvm``, which has fewer devices.
             accelerator: ``kvm`` or ``tcg``; without it KVM where a probe guest really boots.
-            clock: ``host``, or ``instructions`` for a guest of one CPU in which each instruction
-                takes `INSTRUCTION_NS` and nothing else any time: what is timed there does not hang
-                on how busy this machine is. Caches and devices take no time in it.
+            clock: ``host``, or ``instructions`` for a guest in which each instruction takes
+                `INSTRUCTION_NS` and nothing else any time: load on this machine does not change
+                what is timed there. Caches and devices take no time in it. Several CPUs, which
+                need QEMU 8.1, have turns, see `counting`.
             timeout: seconds within which it has to be up, each time.
             boots: how often it is booted at most.
 
@@ -140,9 +135,9 @@ class Guest:
         if clock not in CLOCKS:
             raise InputError(f"clock '{clock}': allowed are {' and '.join(CLOCKS)}")
         if clock == "instructions":
-            if cpus != 1 or accelerator == "kvm":
-                raise InputError("a guest whose clock counts instructions has one CPU and no KVM")
-            options = (*options, *_COUNTED)
+            if accelerator == "kvm":
+                raise InputError("a guest whose clock counts instructions has no KVM")
+            options = (*options, *counting(cpus))
         if timeout <= 0:
             raise InputError(f"timeout is {timeout:g} s; allowed: above 0")
         offered = shares.directories()
