@@ -98,7 +98,7 @@ def test_goals_are_shares_of_the_workloads() -> None:
 def test_the_page_has_every_draw_and_what_did_not_run() -> None:
     plan = Plan(2, 1, 2, ("host",), {"wait": Goal(0.15, 0.8)})
     refused = Predicted(Drawn(77, "groups", schedlab.Workload.parse("pipe")), why_not="no cgroups")
-    found = {"host": Found("6.18.1", 2, [_predicted([110.0], [100.0, 100.0]), refused])}
+    found = {"host": Found("6.18.1", 2, "host", [_predicted([110.0], [100.0, 100.0]), refused])}
     drawn = figure(plan, found)
     lines = [
         Line(workload="pi", place="host", metric="wait", limit=0.1),

@@ -6,8 +6,8 @@ in the guest's memory, and completes each access by a timer of the guest's: afte
 its clock, whichever that is. Accesses under way at the same time do not wait for one another.
 
 All of it is written once as it is made: the driver makes a page for what is written at a place for
-the first time (``null_insert_page``), which took 10 us of the writing task's CPU time on 6.1 and 7.2,
-and so depended on what other files had been in the same place before.
+the first time (``null_insert_page``), which took 10 us of the writing task's CPU time on 6.1 and
+7.2, and so depended on what other files had been in the same place before.
 """
 
 from collections.abc import Sequence

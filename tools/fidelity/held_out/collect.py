@@ -48,11 +48,13 @@ class Found:
     Attributes:
         kernel: its kernel's release.
         cpus: how many it has.
+        clock: what its time goes by: ``host`` or ``instructions``.
         workloads: in the order of their seeds.
     """
 
     kernel: str
     cpus: int
+    clock: str
     workloads: list[Predicted]
 
 
@@ -106,7 +108,7 @@ def collect(
             except SchedlabError as error:
                 one.why_not = f"simulated: {error}"
             note(f"{place}: {one.drawn.workload.name} simulated")
-    return Found(kept.kernel or alone.kernel, alone.cpus, found)
+    return Found(kept.kernel or alone.kernel, alone.cpus, kept.clock, found)
 
 
 def _drawn(seeds: Sequence[int], cpus: int, rules: Scheduler) -> list[Drawn]:

@@ -29,9 +29,17 @@ median of the real ones: of shares the largest difference of any task's, in poin
 relative to their number, or to a tenth of all switches where that is more; of all else relative.
 *The kernel's own* is how far one real run is from the median of the others."""
 
+_TURNS = """\
+Several CPUs of a guest have turns in one thread of QEMU's, each once in 20 µs, and its clock is the
+number of their instructions. No load disturbs them, and a run is as long as on one CPU. They cannot
+show what is shorter than a turn: a wake-up on another CPU comes up to 20 µs late. And with N CPUs
+busy an instruction, and so each of the kernel's operations, takes N times as long as with one;
+calibration measures most of them with the others idle. Ticks, slices, work and waits, which are
+longer, keep their time. Single decisions of 2 and 4 CPUs are in [decisions](fidelity.md)."""
+
 _SEVERAL = """\
-Guests of several CPUs run in this machine's time: QEMU counts instructions in one thread alone, and
-before QEMU 8.1 that may leave one of the CPUs out for 100 ms. Each guest CPU is a thread of this
+Guests of several CPUs run in this machine's time: QEMU counts the instructions of several
+from 8.1 on. Each guest CPU is a thread of this
 machine, so that with more of them than it has CPUs they also wait for one another. The column
 of the kernel's own says what is chance: where that is beyond the goal, the place cannot show
 whether the goal is met. But all runs of a guest are held up alike, so that a small spread does not
@@ -94,8 +102,13 @@ def page(
         title = f"{place}: {there.kernel}, {there.cpus} CPU{'' if there.cpus == 1 else 's'}"
         lines += section(title, head, [_row(one, plan) for one in every[place]])
         lines += section(f"{place}, by kind", _kind_head(plan), _kinds(plan, there.workloads))
-    if any(place.startswith("vm:") and there.cpus > 1 for place, there in found.items()):
-        lines += ["## What guests of several CPUs can show", "", _SEVERAL, ""]
+    said = dict.fromkeys(
+        _TURNS if there.clock == "instructions" else _SEVERAL
+        for place, there in found.items()
+        if place.startswith("vm:") and there.cpus > 1
+    )
+    if said:
+        lines += ["## What guests of several CPUs can show", "", "\n\n".join(said), ""]
     lines += programs
     lines += _apart(lines_of_behaviour)
     lines += ["## Every workload", ""]
