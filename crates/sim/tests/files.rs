@@ -275,10 +275,11 @@ fn a_kernel_thread_hands_accesses_to_the_disk() {
 #[test]
 fn a_task_that_writes_the_table_block_offers_to_be_preempted_before_it_sleeps() {
     // In microseconds. The page's access (1 + 40) is handed over as task 0 sleeps for it: from 41 to 49, done at 149. Asking for the table block (13)
-    // until 162 wakes the thread (8), which preempts the task there: that sleeps from 170 on, until the block is on the disk at 270. From 7.0 on
-    // the task is marked lazily and sleeps at 162.
+    // until 162 wakes the thread (8), which preempts the task there, as any task does that is not SCHED_IDLE: it sleeps from 170 on, until the block is
+    // on the disk at 270. From 7.0 on the task is marked lazily and sleeps at 162.
     let machine = machine_with_dispatchers();
-    let mut all = workload(vec![task("writer", 1, Attributes::default(), vec![Step::WriteFile(access())])]);
+    let idle = Attributes { policy: Policy::Idle, ..Attributes::default() };
+    let mut all = workload(vec![task("writer", 1, idle, vec![Step::WriteFile(access())])]);
     all.files = [("f".to_owned(), File { size: 4096, open: Opening::Sync })].into();
     let all = machine.with_background(all).unwrap();
     let before = [(0, 0), (41, 1), (49, -1), (149, 0), (162, 1)];
@@ -368,7 +369,9 @@ fn waiting_for_a_page_that_is_written_for_the_first_time_is_waiting_for_the_kern
 fn without_preemption_a_task_ends_its_access_before_a_thread_that_an_interrupt_woke() {
     // In microseconds. Task 0 asks for its page until 51, which is on the disk at 151: the interrupt wakes task 2, the thread. Task 1 computes for 90
     // until 141, and asks for an access (1 + 40) until 182; or it computes until after 151, which the thread does not wait for. 7.2 preempts lazily.
+    // Task 1 is SCHED_IDLE, so that any other task preempts it.
     let computes = |time| Step::Run(schedlab_model::Duration::Fixed(micros(time)));
+    let idle = Attributes { policy: Policy::Idle, ..Attributes::default() };
     let read = Step::ReadFile(FileAccess { file: "g".into(), ..access() });
     for (release, preempt, time, came) in [
         ("6.1", Preempt::Full, 90, 151),
@@ -379,7 +382,7 @@ fn without_preemption_a_task_ends_its_access_before_a_thread_that_an_interrupt_w
         let machine = Machine { preempt, ..machine_with_first_writes() };
         let mut all = workload(vec![
             task("writer", 1, Attributes::default(), vec![Step::WriteFile(access())]),
-            task("reader", 1, Attributes::default(), vec![computes(time), read.clone()]),
+            task("reader", 1, idle.clone(), vec![computes(time), read.clone()]),
         ]);
         let file = |open| File { size: 1 << 16, open };
         all.files = [("f".to_owned(), file(Opening::Sync)), ("g".to_owned(), file(Opening::Direct))].into();
