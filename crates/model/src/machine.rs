@@ -211,6 +211,7 @@ pub struct Costs {
     /// (`tick_nohz_idle_exit`), and caches are cold. Of a timer's it is a part of `timer_taken`.
     pub idle_switch: Time,
     /// Further time from such an interrupt to the switch where the CPU had idled for a tick or longer: it had stopped its tick.
+    /// It contains [`Costs::SETTINGS`] settings of the clock device, less `next_timer` for each that other timers of the CPU make unnecessary.
     pub tick_restart: Time,
     /// One timer interrupt, billed to the running task.
     pub tick: Time,
@@ -311,6 +312,9 @@ impl Costs {
     /// For so long a hypervisor polls before it gives a halted CPU away (KVM's `halt_poll_ns`): [`Costs::idle_switch`] is charged where a
     /// CPU idled for longer.
     pub const POLLED: Time = Time::from_micros(200);
+
+    /// How often a CPU that leaves idle sets its clock device to start its tick again (`tick_nohz_restart`), at most.
+    pub const SETTINGS: u64 = 2;
 
     /// All zero: only the work itself takes time.
     pub fn ideal() -> Self {

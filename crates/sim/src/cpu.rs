@@ -47,6 +47,8 @@ pub(crate) struct Cpu {
     pub(crate) clock_held: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
+    /// It stopped its tick as it began to idle (`tick_nohz_stop_tick`).
+    pub(crate) tick_stopped: bool,
     /// When the timer of a background task expired last while it idled.
     pub(crate) timer_in_idle: u64,
     /// Until when it takes no interrupts, as its last switch is not over.
@@ -68,6 +70,7 @@ impl Cpu {
         awake_at: 0,
         clock_held: NEVER,
         idle_since: 0,
+        tick_stopped: true,
         timer_in_idle: 0,
         masked_until: 0,
         put_off_until: 0,

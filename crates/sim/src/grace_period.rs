@@ -108,6 +108,11 @@ impl GracePeriods {
         part.left > 0 || part.waits[0].0 > 0
     }
 
+    /// Whether a CPU that begins to idle keeps its tick (`rcu_needs_cpu`).
+    pub(crate) fn keeps_tick(&self, cpu: usize) -> bool {
+        self.thread.is_some() && self.has_left(cpu)
+    }
+
     /// What the thread does in a run on a CPU: `rcu_gp_cleanup`, if that ends a grace period, and `rcu_gp_init`, if another one was asked for.
     fn run(&mut self, cpu: usize, online: impl Fn(usize) -> bool, looks_at: u64) {
         if self.under_way && self.is_due() {

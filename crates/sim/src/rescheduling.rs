@@ -4,7 +4,7 @@
 //! (`irqentry_exit`); another CPU's notification takes time to arrive; and the scheduler itself takes a pass. All of it is charged to the
 //! task that is current meanwhile.
 
-use schedlab_model::{CpuId, EventSink, TaskState, Time};
+use schedlab_model::{Costs, CpuId, EventSink, TaskState, Time};
 use schedlab_program::Op;
 use schedlab_sched::Clocks;
 
@@ -41,7 +41,21 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let since = record.idle_since;
         let restart = if since < self.ticks.last(self.now) { self.prices.tick_restart() } else { 0 };
-        self.prices.idle_switch(self.now, since) + restart
+        let saved = if restart > 0 { (Costs::SETTINGS - self.tick_settings(cpu)) * self.prices.next_timer } else { 0 };
+        self.prices.idle_switch(self.now, since) + restart.saturating_sub(saved)
+    }
+
+    /// How often a CPU that leaves idle sets its clock device to start its tick again (`tick_nohz_restart`). Cancelling the stopped tick's timer
+    /// sets it if no other timer of the CPU is pending, since that was the next one; starting the tick sets it if that is before all others.
+    fn tick_settings(&mut self, cpu: u32) -> u64 {
+        if !self.arena.cpus[cpu as usize].tick_stopped {
+            return 0;
+        }
+        let tick = self.tick_after_now();
+        match self.arena.expiries.first(cpu, self.now) {
+            None => Costs::SETTINGS,
+            Some(first) => u64::from(tick <= first),
+        }
     }
 
     /// What of its timer's interrupt lies between a task's wake-up and the switch to it.

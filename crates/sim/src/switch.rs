@@ -406,6 +406,7 @@ impl<S: EventSink> Engine<'_, S> {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             (record.idle_since, record.masked_until) = (self.now, self.now + self.prices.masked());
+            record.tick_stopped = !self.arena.objects.grace_periods.keeps_tick(cpu as usize);
             self.idle += 1;
         } else {
             self.come(cpu, next.0);

@@ -89,6 +89,23 @@ fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
 }
 
 #[test]
+fn a_cpu_that_leaves_idle_sets_its_clock_device_for_its_tick_as_other_timers_have_it() {
+    // 'first' sleeps from 0 until 5000, and the CPU idles through the tick at 4000. Waking 'first' takes 7. To start its tick, which is next due at
+    // 8000, the CPU sets its device twice where no other timer is pending, once where one is pending after the tick, and not where one is pending
+    // before it: of the 6 that it takes then 0, 1 or 2 are saved.
+    let costs = Costs { wakeup: micros(7), tick_restart: micros(6), next_timer: micros(1), ..Costs::ideal() };
+    let sleep = |time| vec![Step::Sleep(microseconds(time))];
+    for (other, settings) in [(None, 2), (Some(9000), 1), (Some(6000), 0)] {
+        let first = task("first", 1, fifo(2), sleep(5000));
+        let others = other.map(|time| task("other", 1, fifo(1), sleep(time)));
+        let all = workload([first].into_iter().chain(others).collect());
+        let (_, events) = run(&all, "6.1", &Machine::new(1, costs.clone()));
+        let comes = switches(&events).iter().find(|(time, _, next)| *time > 1 && *next == 0).map(|(time, _, _)| *time);
+        assert_eq!(comes, Some(5000 + 7 + 6 - (2 - settings)), "{other:?}");
+    }
+}
+
+#[test]
 fn a_timer_s_interrupt_costs_the_woken_task_where_no_other_continues() {
     // 'computes' is woken at 50 on an idle CPU, which takes 7: it comes at 57, pays 4 for its timer's interrupt and computes until 161. At
     // 100 the timer of 'sleeps' expires; waking it takes 7.

@@ -137,6 +137,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.acting_tick = NEVER;
             if !FREE {
                 (record.idle_since, record.masked_until) = (now, now + self.prices.masked());
+                record.tick_stopped = true;
             }
             self.idle += 1;
             arena.agenda.set(cpu, Key::NEVER);

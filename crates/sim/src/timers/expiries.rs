@@ -35,17 +35,27 @@ impl Pending {
 
     /// Sets one: whether none of those that are pending `now` expires as early. O(log timers).
     fn push_first(&mut self, due: u64, now: u64) -> bool {
+        let first = self.first(now).is_none_or(|first| due < first);
+        self.ordered.push(Reverse(due));
+        first
+    }
+
+    /// When the first of those expires that are pending `now`.
+    fn first(&mut self, now: u64) -> Option<u64> {
         self.ordered.extend(self.later.drain(..).filter(|other| *other > now).map(Reverse));
         while self.ordered.peek().is_some_and(|first| first.0 <= now) {
             self.ordered.pop();
         }
-        let first = self.ordered.peek().is_none_or(|first| due < first.0);
-        self.ordered.push(Reverse(due));
-        first
+        self.ordered.peek().map(|first| first.0)
     }
 }
 
 impl Expiries {
+    /// When the first of a CPU's timers expires that are pending `now`. O(timers set since the last question).
+    pub(crate) fn first(&mut self, cpu: u32, now: u64) -> Option<u64> {
+        self.of(cpu).first(now)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
