@@ -184,10 +184,13 @@ fn attributes() -> impl Strategy<Value = Attributes> {
 }
 
 fn task() -> impl Strategy<Value = Task> {
-    let head = (0..4u32, any::<[bool; 2]>(), prop::option::of(attributes()), prop::option::of(Just("/g".to_owned())));
+    let head = (0..4u32, any::<[bool; 3]>(), prop::option::of(attributes()), prop::option::of(Just("/g".to_owned())));
     let rest = (prop::option::of(name()), clamp(), prop::collection::vec(0..3u32, 0..2), time(), steps());
     (head, rest).prop_map(
-        |((instances, [process, background], attributes, taskgroup), (session, clamp, nodes, delay, steps))| Task {
+        |(
+            (instances, [process, background, deferrable], attributes, taskgroup),
+            (session, clamp, nodes, delay, steps),
+        )| Task {
             name: String::new(),
             instances,
             kind: if process { TaskKind::Process } else { TaskKind::Thread },
@@ -199,6 +202,7 @@ fn task() -> impl Strategy<Value = Task> {
             delay,
             asleep: delay == Time::ZERO && waits_first(&steps),
             background,
+            deferrable: background && deferrable,
             steps,
         },
     )
@@ -214,7 +218,7 @@ fn waits_first(steps: &[Step]) -> bool {
 fn workload() -> impl Strategy<Value = Workload> {
     let channels = prop::collection::btree_map(name(), any::<bool>(), 0..3);
     let files = prop::collection::btree_map(name(), 1..9999u64, 0..2);
-    let head = (name(), channels, prop::collection::btree_set(name(), 0..3), files, any::<[bool; 2]>());
+    let head = (name(), channels, prop::collection::btree_set(name(), 0..3), files, any::<[bool; 3]>());
     (head, prop::collection::vec(task(), 1..4), some_time(), prop::option::of(name())).prop_map(
         |((name, channels, latches, files, [inherit, lock]), mut tasks, duration, turnaround_from)| {
             tasks.iter_mut().enumerate().for_each(|(index, task)| task.name = format!("task {index}"));
