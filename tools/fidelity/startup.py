@@ -62,7 +62,7 @@ def with_runner(workload: Workload, *, duration_ns: int | None, begin_ns: int) -
     """Return the workload with the tasks that create its tasks.
 
     The task that ends a run at its time, or lets real-time tasks run, is a real-time one, whose
-    children are ordinary: CFS places them after the queue's virtual time as it stands, with no
+    children are ordinary: CFS places them after the queue's virtual time of then, with no
     current task among them. That of tasks that end by themselves is one of them. Threads beside
     processes are made by a process that is made last, and threads alone by one that is there.
 
