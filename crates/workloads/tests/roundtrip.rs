@@ -218,7 +218,7 @@ fn waits_first(steps: &[Step]) -> bool {
 fn workload() -> impl Strategy<Value = Workload> {
     let channels = prop::collection::btree_map(name(), any::<bool>(), 0..3);
     let files = prop::collection::btree_map(name(), 1..9999u64, 0..2);
-    let head = (name(), channels, prop::collection::btree_set(name(), 0..3), files, any::<[bool; 3]>());
+    let head = (name(), channels, prop::collection::btree_set(name(), 0..3), files, any::<[bool; 2]>());
     (head, prop::collection::vec(task(), 1..4), some_time(), prop::option::of(name())).prop_map(
         |((name, channels, latches, files, [inherit, lock]), mut tasks, duration, turnaround_from)| {
             tasks.iter_mut().enumerate().for_each(|(index, task)| task.name = format!("task {index}"));
