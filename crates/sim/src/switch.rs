@@ -116,7 +116,11 @@ impl<S: EventSink> Engine<'_, S> {
         let child = match attributes {
             // A real-time parent whose children are ordinary has set SCHED_FLAG_RESET_ON_FORK.
             Some(attributes) if real_time && !same_process && attributes.policy.is_fair() => {
-                self.sched.sched_fork_reset(task_id(parent), attributes)
+                let child = self.sched.sched_fork_reset(task_id(parent), attributes);
+                if !attributes.affinity.is_empty() {
+                    self.sched.sched_setattr(child, attributes);
+                }
+                child
             }
             _ => {
                 let child = self.sched.sched_fork(task_id(parent), same_process);
