@@ -240,8 +240,8 @@ def at(name: str) -> Iterator[Place]:
     Args:
         name: ``host``, or ``vm:`` and what `schedlab.vm.find_kernel` takes: a guest of one CPU in
             which time passes by instructions, so that this machine's load does not change it. With
-            ``:cpus=2`` behind it it has several. Before QEMU 8.1, which does not count for
-            several CPUs, it has this machine's time then.
+            ``:cpus=2`` behind it it has several, and this machine's time where QEMU is older
+            than 8.1, the first that counts for several CPUs.
     """
     if name == "host":
         with (

@@ -30,24 +30,24 @@ relative to their number, or to a tenth of all switches where that is more; of a
 *The kernel's own* is how far one real run is from the median of the others."""
 
 _TURNS = """\
-Several CPUs of a guest have turns in one thread of QEMU's, each once in 20 µs, and its clock is the
-number of their instructions. No load disturbs them, and a run is as long as on one CPU. They cannot
-show what is shorter than a turn: a wake-up on another CPU comes up to 20 µs late. And with N CPUs
-busy an instruction, and so each of the kernel's operations, takes N times as long as with one;
+Several CPUs of a guest have turns in one thread of QEMU's, each once in 20 µs, and its clock is
+the number of their instructions, so that no load disturbs them. They cannot show what is
+shorter than a turn: a wake-up on another CPU comes up to 20 µs late. And with N CPUs busy an
+instruction, and so each of the kernel's operations, takes N times as long as with one;
 calibration measures most of them with the others idle. Ticks, slices, work and waits, which are
 longer, keep their time. Single decisions of 2 and 4 CPUs are in [decisions](fidelity.md)."""
 
 _SEVERAL = """\
-Guests of several CPUs run in this machine's time: QEMU counts the instructions of several
-from 8.1 on. Each guest CPU is a thread of this
-machine, so that with more of them than it has CPUs they also wait for one another. The column
-of the kernel's own says what is chance: where that is beyond the goal, the place cannot show
-whether the goal is met. But all runs of a guest are held up alike, so that a small spread does not
-say that a larger guest runs as a machine of its own would: with four CPUs on a machine of two,
-periods of sleeping tasks are missed, and with eight most of them. Guests with no more CPUs than the
-machine show shares, sleeps and waits; larger ones none of these. Times and preemptions are judged
-on one CPU and on this machine, and single decisions of 2 and 4 CPUs, which no disturbed time
-changes, in [decisions](fidelity.md)."""
+Guests of several CPUs run in this machine's time where QEMU is older than 8.1, the first that
+counts the instructions of several. Each guest CPU is a thread of this machine, so that with
+more of them than it has CPUs they also wait for one another. The column of the kernel's own
+says what is chance: where that is beyond the goal, the place cannot show whether the goal is
+met. But all runs of a guest are held up alike, so that a small spread does not say that a
+larger guest runs as a machine of its own would: with four CPUs on a machine of two, periods of
+sleeping tasks are missed, and with eight most of them. Guests with no more CPUs than the
+machine show shares, sleeps and waits; larger ones none of these. Times and preemptions are
+judged on one CPU and on this machine, and single decisions of 2 and 4 CPUs, which no disturbed
+time changes, in [decisions](fidelity.md)."""
 
 
 def page(
