@@ -58,7 +58,13 @@ pub fn check(
         watcher.now = time;
         watcher.follow(event).map_err(|why| format!("{event:?}: {why}"))?;
     }
-    watcher.compare(outcome)
+    watcher.compare(outcome, way(machine))
+}
+
+/// What the kernel charges the next task for at one of a task's switches, in or out, at most: between the last look at the queue's clock and the
+/// switch come no more than a tick, and an interrupt and a call of 20 us.
+fn way(machine: &Machine) -> u64 {
+    machine.costs.tick.as_nanos() + 20_000
 }
 
 struct Watcher<F> {
@@ -190,7 +196,7 @@ impl<F: Fn(usize, usize) -> bool> Watcher<F> {
         Ok(())
     }
 
-    fn compare(&self, outcome: &Outcome) -> Result<(), String> {
+    fn compare(&self, outcome: &Outcome, way: u64) -> Result<(), String> {
         let mut faults = Vec::new();
         let mut equal = |what: String, events: u64, outcome: u64| {
             if events != outcome {
@@ -204,12 +210,9 @@ impl<F: Fn(usize, usize) -> bool> Watcher<F> {
         }
         let total: u64 = outcome.tasks.iter().map(|task| task.run_ns).sum();
         equal("busy time in all".into(), outcome.cpu_busy_ns.iter().sum(), total);
-        // The kernel charges the next task for what lies between the last look at the queue's clock and the switch: at each of a task's own
-        // switches, in or out, no more than a tick, of 900 us in some cases, an interrupt and a call.
-        const WAY: u64 = 920_000;
         for (seen, told) in self.tasks.iter().zip(&outcome.tasks) {
             let life = seen.died - seen.born;
-            let most = 2 * WAY * told.delays;
+            let most = 2 * way * told.delays;
             let charged = if seen.run.abs_diff(told.run_ns) <= most { seen.run } else { told.run_ns };
             for (what, events, counted) in [
                 ("run", seen.run, charged),
