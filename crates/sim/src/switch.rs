@@ -117,7 +117,8 @@ impl<S: EventSink> Engine<'_, S> {
             // A real-time parent whose children are ordinary has set SCHED_FLAG_RESET_ON_FORK.
             Some(attributes) if real_time && !same_process && attributes.policy.is_fair() => {
                 let child = self.sched.sched_fork_reset(task_id(parent), attributes);
-                if !attributes.affinity.is_empty() {
+                // The reset leaves it where its parent may run.
+                if self.sched.attributes(child).affinity != attributes.affinity {
                     self.sched.sched_setattr(child, attributes);
                 }
                 child
