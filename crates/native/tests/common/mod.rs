@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use schedlab_model::{Outcome, Workload};
+use schedlab_model::{Outcome, TaskOutcome, Workload};
 
 /// A number that no other call of this test run gets, and that is found again in the command line of every process of a run.
 pub fn unique() -> u64 {
@@ -117,26 +117,26 @@ pub fn with_limit(command: &mut Command, resource: libc::__rlimit_resource_t, va
     }
 }
 
-/// A run with each task as it was when it took the least CPU time of five runs. What a virtual machine loses to its neighbours while a task holds the CPU is
-/// charged to the task (13 ms in place of 6 were seen), so that one run's time has no upper bound; but it only ever adds.
+/// A run with each task as it was in the run with its middle CPU time of five. What a virtual machine loses to its neighbours while a task
+/// holds the CPU is charged to the task (13 ms in place of 6 were seen); where the kernel learns of it, it takes that off again, and a
+/// runner that asked for nothing meanwhile has counted it as used.
 pub fn undisturbed(run: impl Fn() -> Outcome) -> Outcome {
-    let mut outcome = run();
-    for _ in 1..5 {
-        for (task, again) in outcome.tasks.iter_mut().zip(run().tasks) {
-            assert_eq!(task.name, again.name);
-            if again.run_ns < task.run_ns {
-                *task = again;
-            }
-        }
+    let runs: [Outcome; 5] = std::array::from_fn(|_| run());
+    let mut middle = runs[0].clone();
+    for (at, task) in middle.tasks.iter_mut().enumerate() {
+        let mut times: Vec<&TaskOutcome> = runs.iter().map(|run| &run.tasks[at]).collect();
+        assert!(times.iter().all(|found| found.name == task.name), "{runs:?}");
+        times.sort_by_key(|found| found.run_ns);
+        *task = times[2].clone();
     }
-    outcome
+    middle
 }
 
-/// CPU time that is near enough to what was asked for: never less, and 1 % more for interrupts. Besides, what the kernel does in the task's
-/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
-/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
+/// CPU time that is near enough to what was asked for: within 1 %, more by interrupts and less by what [`undisturbed`] tells of. Besides,
+/// what the kernel does in the task's name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the
+/// end. In a virtual machine with a neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
 #[track_caller]
 pub fn near(found: u64, asked: u64, steps: u64) {
-    assert!(found >= asked, "{found} ns of {asked}");
+    assert!(found + asked / 100 >= asked, "{found} ns of {asked}");
     assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
 }
