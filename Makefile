@@ -221,6 +221,7 @@ fidelity-decisions: guest-kernels
 # instructions and on this machine. Hours; what ran is kept in out/fidelity, so that an interrupted run goes on where it stopped.
 BEHAVIOUR := -m fidelity.behaviour validation/behaviour.toml --noise validation/behaviour-noise.toml
 PREDICTION := -m fidelity.prediction validation/prediction.toml
+SEVERAL_CPUS := --place vm:6.12:cpus=2 --place vm:6.12:cpus=4 --place vm:6.12:cpus=8
 
 fidelity-behaviour: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/behaviour --fix
@@ -229,8 +230,8 @@ fidelity-behaviour: guest-kernels
 fidelity-prediction: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --place vm:6.1 --place vm:6.12 --place host \
 		--page docs/results/fidelity-prediction.md
-	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction --place vm:6.12:cpus=2 \
-		--page docs/results/fidelity-prediction-two-cpus.md
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/prediction $(SEVERAL_CPUS) \
+		--page docs/results/fidelity-prediction-several-cpus.md
 
 # Searches compared by real runs: tables of all settings in guests and on this machine, hours and resumable, then every search on each.
 # The tables that there are stand in validation/tuning; `make tuning-page` runs the searches on these alone, for an hour.
@@ -264,7 +265,7 @@ WHAT_IF := -m fidelity.whatif validation/what-if.toml --noise validation/what-if
 # recorded is kept, so that it goes on where it was interrupted.
 fidelity-what-if: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(WHAT_IF) --place vm:6.1 --place vm:6.12 --page docs/results/fidelity-what-if.md
-	PYTHONPATH=tools $(BIN)/python $(WHAT_IF) --place vm:6.12:cpus=2 --page docs/results/fidelity-what-if-two-cpus.md
+	PYTHONPATH=tools $(BIN)/python $(WHAT_IF) $(SEVERAL_CPUS) --page docs/results/fidelity-what-if-several-cpus.md
 
 bench:
 	$(CARGO) bench --locked $(CARGO_TESTED)

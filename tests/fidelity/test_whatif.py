@@ -179,11 +179,16 @@ def test_a_known_divergence_fails_when_it_moves_and_when_it_is_gone() -> None:
 
 
 def test_the_file_has_what_is_asked_for() -> None:
-    """Three workloads, each with a knob, a policy and a weight, under the stated tolerances."""
+    """Three workloads, each with a knob, a policy and a weight, under the stated tolerances.
+
+    And guests of two, four and eight CPUs.
+    """
     stated = {"shares": 2.0, "switches": 0.15, "p99 latency": 0.3}
-    assert len(REGISTER.workloads) == 3
+    assert REGISTER.at("vm:6.1") == REGISTER.at("vm:6.12") == ("serving", "locks", "stages")
+    for cpus, name in ((2, "serving"), (4, "crowded"), (8, "crowded")):
+        assert REGISTER.at(f"vm:6.12:cpus={cpus}") == (name,)
     for name, (place, knob) in itertools.product(
-        REGISTER.workloads, (("vm:6.1", "knob"), ("vm:6.12", "slice"))
+        REGISTER.at("vm:6.1"), (("vm:6.1", "knob"), ("vm:6.12", "slice"))
     ):
         asked = {
             (line.change, line.metric): line.limit
