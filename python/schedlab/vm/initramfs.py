@@ -29,6 +29,8 @@ _APPLETS = (
     *("cp", "ln", "chmod"),
 )
 
+# Ports stay awake: half a second after the last output, from which a job begins, a kworker would
+# suspend an idle one (pm_runtime_work, Linux 6.5 on) among the job's tasks.
 _INIT = f"""#!/bin/sh
 export PATH=/bin
 mount -t proc proc /proc; mount -t sysfs sysfs /sys; mount -t devtmpfs dev /dev
@@ -61,6 +63,7 @@ while read -r name target; do ln -s "$target" "/new/$name"; done < /links
 mount -t debugfs debugfs sys/kernel/debug; mount -t tracefs tracefs sys/kernel/tracing
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 ip link set lo up
+for port in /sys/bus/serial-base/devices/*/power/control; do [ -e $port ] && echo on > $port; done
 echo {READY} >&3
 while read job <&3; do
     chroot /new /bin/sh {SHARED}/.$job/job 3>&- \\
