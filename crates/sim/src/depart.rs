@@ -35,25 +35,24 @@ impl<S: EventSink> Engine<'_, S> {
         self.prices.after_sleep(entry)
     }
 
-    /// What of the next switch comes before that is reported (`pick_next_task`): as much as going to sleep leaves to do, where the CPU's task
-    /// sleeps for a message.
-    pub(crate) fn picking(&self, cpu: u32, state: TaskState) -> u64 {
+    /// Whether the CPU's task goes to sleep for a message, in a call.
+    pub(crate) fn sleeps_in_call(&self, cpu: u32, state: TaskState) -> bool {
         let current = self.arena.cpus[cpu as usize].current;
-        if self.prices.picking == 0 || current == NONE || state != TaskState::Interruptible {
-            return 0;
+        if self.prices.dequeue == 0 || current == NONE || state != TaskState::Interruptible {
+            return false;
         }
         let record = &self.arena.tasks[current as usize];
-        let in_call = record.slept && !record.background && matches!(record.op, Op::Write { .. } | Op::Read { .. });
-        if in_call { self.prices.picking } else { 0 }
+        record.slept && !record.background && matches!(record.op, Op::Write { .. } | Op::Read { .. })
     }
 
-    /// That is done: the next task has not to do it any more, or, where there is none, the previous one has not.
-    pub(crate) fn has_picked(&mut self, picking: u64, previous: TaskId, next: TaskId) {
-        if picking > 0 {
-            let task = if next == TaskId::IDLE { previous } else { next };
-            let debt = &mut self.arena.tasks[task.index()].debt;
-            *debt = debt.saturating_sub(picking);
+    /// The previous task has gone to sleep in a call: if its dequeue is delayed (`DEQUEUE_DELAYED`), the pass, for which the next task pays, was shorter.
+    pub(crate) fn linger(&mut self, previous: TaskId, next: TaskId) {
+        if self.prices.lingering_pass == 0 || next == TaskId::IDLE || !self.sched.entity(previous).sched_delayed {
+            return;
         }
+        self.arena.tasks[previous.index()].lingers = true;
+        let debt = &mut self.arena.tasks[next.index()].debt;
+        *debt = debt.saturating_sub(self.prices.lingering_pass);
     }
 
     /// The CPU's task has checked for the last time, and is among the waiters: it sleeps in `state`, after the scheduler's pass.

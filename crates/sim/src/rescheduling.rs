@@ -80,6 +80,13 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// What a delayed dequeue that has shortened the pass with which the task went to sleep saves of its wake-up.
+    #[inline]
+    pub(crate) fn lingering_wakeup(&self, task: u32) -> u64 {
+        let record = &self.arena.tasks[task as usize];
+        if record.was_delayed && record.lingers { self.prices.lingering_wakeup } else { 0 }
+    }
+
     /// Whether the CPU's current task, which is marked for rescheduling, goes on in the kernel: with `preempt=none` until it sleeps or leaves that, and
     /// marked lazily until a tick at most (`irqentry_exit_cond_resched`). Of tasks those are taken to be in the kernel that access files. A kernel thread
     /// ends its present work, after which it offers to be preempted (`cond_resched` in `process_one_work`).
@@ -239,14 +246,14 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus.len() > 1 {
             return self.touch(cpu);
         }
-        let picking = self.picking(cpu, state);
+        let dequeue = if self.sleeps_in_call(cpu, state) { self.prices.dequeue } else { 0 };
         self.catch_up(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
         let pass = match state {
             TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
             TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => {
-                self.prices.pass_to_sleep + picking
+                self.prices.pass_to_sleep + dequeue
             }
             _ => 0,
         };

@@ -233,7 +233,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.hold_clock(target);
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote() + self.ipi_to(target) };
-        let cost = self.prices.wakeup + remote;
+        let cost = self.prices.wakeup - self.lingering_wakeup(task) + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit =
@@ -333,7 +333,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// `schedule`: the current task is switched out in `state`, and the next one in. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
-        let picking = self.picking(cpu, state);
+        let in_call = self.sleeps_in_call(cpu, state);
         self.begin_pass(cpu, state);
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
@@ -420,7 +420,9 @@ impl<S: EventSink> Engine<'_, S> {
                 (record.leaving, record.resched_at) = (true, self.now + way);
             }
         }
-        self.has_picked(picking, previous, next);
+        if in_call {
+            self.linger(previous, next);
+        }
         if was_idle != (next == TaskId::IDLE) {
             self.busy_changed(cpu, was_idle);
         }
@@ -502,7 +504,7 @@ impl<S: EventSink> Engine<'_, S> {
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);
         }
         let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
-        let price = comer.came(price, self.prices.lingering);
+        let price = comer.came(price, &self.prices);
         comer.debt += price;
         let record = &mut self.arena.cpus[cpu as usize];
         record.masked_until = self.now + price.min(self.prices.masked());

@@ -52,6 +52,8 @@ pub(crate) struct Task {
     pub(crate) planned: u32,
     /// It was woken in delayed dequeue, and was not switched in yet.
     pub(crate) was_delayed: bool,
+    /// Its delayed dequeue has shortened the pass with which it went to sleep.
+    pub(crate) lingers: bool,
     /// It was woken while it departed, which takes effect once it is off.
     pub(crate) recalled: bool,
     /// It is other work of the machine: the CPU time of its steps is all that it takes.
@@ -178,6 +180,7 @@ impl Task {
             slept: false,
             zombie: false,
             was_delayed: false,
+            lingers: false,
             recalled: false,
             background: false,
         }
@@ -206,10 +209,15 @@ impl Task {
         matches!((self.op, self.stage), (Op::Exit, Stage::Act | Stage::Notify | Stage::Die))
     }
 
-    /// It was switched in at that price, less what it saves after a delayed dequeue.
+    /// It was switched in at that price, less what it saves after a delayed dequeue. Where that has shortened the pass with which it went to sleep, it
+    /// saves nothing more, and pays if it was dequeued after all.
     #[inline]
-    pub(crate) const fn came(&mut self, price: u64, lingering: u64) -> u64 {
-        if std::mem::replace(&mut self.was_delayed, false) { price.saturating_sub(lingering) } else { price }
+    pub(crate) const fn came(&mut self, price: u64, prices: &Prices) -> u64 {
+        match (std::mem::replace(&mut self.was_delayed, false), std::mem::replace(&mut self.lingers, false)) {
+            (true, false) => price.saturating_sub(prices.lingering),
+            (false, true) => price + prices.lingering_pass,
+            (true, true) | (false, false) => price,
+        }
     }
 
     /// It looks at the clock of its CPU time, to compute for just so long: what it has to do until it does so first.

@@ -119,45 +119,73 @@ fn costs_of_messages() -> Costs {
 #[test]
 fn a_ping_pong_pays_for_each_of_its_steps() {
     // In microseconds: a call 1, a write 2 and a read 3 beyond it, going to sleep and coming back 5, a wake-up 4, a switch 10. A call that
-    // sleeps has half of its own time (2 of 4) before that, and as long as a call (1) of going to sleep. The rest of that (4) is what picking the
-    // next task takes, which has as much less to do of its switch; the rest of the call (2) comes once the task is back.
-    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (2), finds nothing and goes to sleep (1), and the next task is
-    //     picked (4), which is charged for that: 20.
-    // 20  pong comes (10 - 4), reads (4): 30; writes (3): 33, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
-    //     delays its end to 37.
-    // 37  ping comes (10), does what going to sleep left (4) and ends its read (2): 53.
+    // sleeps has half of its own time (2 of 4) before that, and as long as a call (1) of going to sleep. The rest of that (4) is the dequeue, for
+    // which the next task is charged; the rest of the call (2) comes once the task is back.
+    //  0  ping comes (10), writes (3): 13. No task reads yet. It begins to read (2), finds nothing, goes to sleep (1), and is dequeued (4): 20.
+    // 20  pong comes (10), reads (4): 34; writes (3): 37, which wakes ping. Both are FIFO 1, so pong goes on; what the wake-up cost (4)
+    //     delays its end to 41.
+    // 41  ping comes (10) and ends its read (2): 53.
     let ping = task("ping", 1, fifo(1), vec![write("to", 1), read("fro", 1)]);
     let pong = task("pong", 1, fifo(1), vec![read("to", 1), write("fro", 1)]);
     let both = with_channels(workload(vec![ping, pong]), ChannelKind::Pipe, &["to", "fro"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs_of_messages()));
-    assert_eq!(switches(&events), [(0, 0, 0), (20, 0, 1), (37, 0, 0), (53, 0, IDLE)]);
+    assert_eq!(switches(&events), [(0, 0, 0), (20, 0, 1), (41, 0, 0), (53, 0, IDLE)]);
     assert_eq!(wakings(&events), [0]);
-    assert_eq!(shares(&outcome, 0), [53, 20 - 4 + 16, 37 - 33, 33 - 20]);
-    assert_eq!(shares(&outcome, 1), [37, 17 + 4, 20, 0]);
+    assert_eq!(shares(&outcome, 0), [53, 20 - 4 + 12, 41 - 37, 37 - 20]);
+    assert_eq!(shares(&outcome, 1), [41, 21 + 4, 20, 0]);
     assert_eq!((outcome.messages, outcome.bytes), (2, 2));
 }
 
 #[test]
 fn a_reader_that_slept_ends_its_call_once_it_is_back() {
-    // As before, with a pass of the scheduler of 2. Of the 5 of going to sleep and coming back 1 joins the waiters, 2 are the pass, and 2 pick
-    // another task or, where that goes otherwise, come after the wake-up, with half of the read (2).
+    // As before, with a pass of the scheduler of 2. Of the 5 of going to sleep and coming back 1 joins the waiters, 2 are the pass, and 2 the dequeue.
+    // Half of the read (2) comes after the wake-up.
     //   0  both are there: the CPU picks a task (2).
-    //   2  the reader comes (10), begins to read (2), joins the waiters (1), and the scheduler picks another task (2 + 2): 19.
-    //  19  the writer comes (10 - 2), computes (100), writes (3): 130, which wakes the reader (4), which the scheduler finds (2): 136.
-    // 136  the reader comes (10), ends its read (4) and ends: 150. The writer comes (10) and computes (50): 210.
+    //   2  the reader comes (10), begins to read (2), joins the waiters (1), and the scheduler takes it off (2 + 2): 19.
+    //  19  the writer comes (10), computes (100), writes (3): 132, which wakes the reader (4), which the scheduler finds (2): 138.
+    // 138  the reader comes (10), ends its read (2) and ends: 150. The writer comes (10) and computes (50): 210.
     // The writer is charged for the pass in which the reader goes to sleep, and the reader for all since its wake-up.
     let costs = Costs { schedule: micros(2), ..costs_of_messages() };
     let steps = vec![Step::Run(microseconds(100)), write("c", 1), Step::Run(microseconds(50))];
     let both = workload(vec![task("reader", 1, fifo(2), vec![read("c", 1)]), task("writer", 1, fifo(1), steps)]);
     let both = with_channels(both, ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(1, costs.clone()));
-    assert_eq!(switches(&events), [(2, 0, 0), (19, 0, 1), (136, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
-    assert_eq!(shares(&outcome, 0), [150, 17 - 4 + (150 - 130), 2 + (136 - 130), 130 - 19]);
-    assert_eq!(shares(&outcome, 1), [210, 4 + (130 - 19) + 60, 19 + 14, 0]);
+    assert_eq!(switches(&events), [(2, 0, 0), (19, 0, 1), (138, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
+    assert_eq!(shares(&outcome, 0), [150, 17 - 4 + (150 - 132), 2 + (138 - 132), 132 - 19]);
+    assert_eq!(shares(&outcome, 1), [210, 4 + (132 - 19) + 60, 19 + 12, 0]);
     // Where going to sleep takes no longer than joining the waiters and the pass, half of the read is left (2).
     let costs = Costs { block: micros(3), ..costs };
     let (_, events) = run(&both, "6.1", &Machine::new(1, costs));
     assert_eq!(switches(&events), [(2, 0, 0), (17, 0, 1), (136, 0, 0), (148, 0, 1), (208, 0, IDLE)]);
+}
+
+#[test]
+fn a_delayed_dequeue_shortens_the_pass_of_a_read_that_sleeps_and_its_wake_up() {
+    // As above without a pass, and a delayed dequeue saves 8: a quarter of the wake-up (2), the rest of the switch to the next task (6).
+    //   0  the reader comes (10), begins to read (2) and goes to sleep (5): 17. It has run more than the writer, so that its dequeue is delayed.
+    //  17  the writer comes (10 - 6), computes (100) and writes (3): 124, which wakes the reader (4 - 2), still queued: 126. It has run
+    //     more than the reader by now, and is preempted.
+    // 126  the reader comes (10) and ends its read (2): 138. The writer comes (10) and ends.
+    let costs = Costs { lingering: micros(8), ..costs_of_messages() };
+    let timeline = |steps: Vec<Step>, costs: &Costs| {
+        let both = workload(vec![
+            task("reader", 1, Attributes::default(), vec![read("c", 1)]),
+            task("writer", 1, Attributes::default(), steps),
+        ]);
+        let both = with_channels(both, ChannelKind::Pipe, &["c"]);
+        run(&both, "6.12", &Machine::new(1, costs.clone())).1
+    };
+    let events = timeline(vec![Step::Run(microseconds(100)), write("c", 1)], &costs);
+    assert_eq!(switches(&events), [(0, 0, 0), (17, 0, 1), (126, 0, 0), (138, 0, 1), (148, 0, IDLE)]);
+    // A writer that sleeps before it writes leaves the reader alone on the queue, which is dequeued then. What the switch to the writer has saved (6)
+    // that to the reader takes; the writer ends as much earlier, and the reader when it would without a delayed dequeue.
+    let steps = || vec![Step::Run(microseconds(100)), Step::Sleep(microseconds(50)), write("c", 1)];
+    let [delayed, at_once] = [costs, costs_of_messages()].map(|costs| switches(&timeline(steps(), &costs)));
+    assert_eq!(delayed.len(), at_once.len());
+    assert_eq!(delayed[..2], at_once[..2]);
+    let end = delayed.len() - 1;
+    assert!((2..end).all(|at| delayed[at].0 == at_once[at].0 - 6), "{delayed:?}, {at_once:?}");
+    assert_eq!(delayed[end], at_once[end]);
 }
 
 #[test]

@@ -189,7 +189,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !self.prices.free_switches {
             let switches = arena.cpus[cpu as usize].switches;
             let price = self.prices.switch_on(&arena.cpus, comer, cpu, self.alive - 1);
-            let price = comer.came(price, self.prices.lingering);
+            let price = comer.came(price, &self.prices);
             comer.debt += price;
             let record = &mut arena.cpus[cpu as usize];
             record.masked_until = self.now + price.min(self.prices.masked());
