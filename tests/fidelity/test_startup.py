@@ -151,6 +151,44 @@ def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
     assert {"post_all": [waits["acquire"]] * 2} in runner
 
 
+@pytest.mark.parametrize(
+    ("rounds", "touched"),
+    [
+        # The first access of a file finds 12 pages that its process has not touched, each of which
+        # is a fresh one (10 us). That is so once, however many accesses follow.
+        (1, 120_000),
+        (3, 120_000),
+        # Tasks that access no file touch none of them.
+        (0, 0),
+    ],
+)
+def test_a_process_touches_memory_at_its_first_access(
+    tmp_path: Path, rounds: int, touched: int
+) -> None:
+    access = {"read_file": {"file": "file", "bytes": 4096}}
+    steps: list[object] = [{"run": {"fixed": "1ms"}}]
+    if rounds:
+        steps.append({"loop": {"count": rounds, "steps": [access]}})
+    reader = {"name": "reader", "instances": 2, "kind": "process", "steps": steps}
+    value: dict[str, object] = {"name": "readers", "tasks": [reader]}
+    if rounds:
+        value["files"] = {"file": {"size": 4096, "open": "cached"}}
+    rules = Scheduler("6.1")
+
+    def run_ns(page: str) -> list[int]:
+        costs = tmp_path / f"{page}.toml"
+        costs.write_text(f'[costs]\npage = "{page}"\n')
+        machine = Machine(1, str(costs))
+        work = Workload.from_dict(value)
+        found = simulate_begun(work, scheduler=rules, machine=machine, seed=1, phase_ns=0)
+        return [task.run_ns for task in found]
+
+    assert [more - less for more, less in zip(run_ns("10us"), run_ns("0us"), strict=True)] == [
+        touched,
+        touched,
+    ]
+
+
 def test_timers_count_from_the_signal(tmp_path: Path) -> None:
     timer = {"loop": -1, "run": 1000, "timer": {"ref": "unique", "period": 10_000}}
     costs = tmp_path / "costs.toml"
