@@ -87,12 +87,16 @@ def as_seen(costs: Costs, waits: Waits) -> Costs:
     [5000, 3400, 3600, 5400, 4000]
     >>> [seen[name] for name in ("timer_switch", "idle_switch", "tick_restart")]
     [600, 2000, 700]
+
+    On some kernels an idle CPU, which has no task to put back, switches sooner than one whose task
+    is preempted: here by 1.7 us of the pass.
+
+    >>> times = as_seen(Costs("measured", times), Waits(8400.0, 9000.0, 7300.0, 8000.0)).times
+    >>> [times[name] for name in ("schedule", "timer_switch", "put_prev", "tick_restart")]
+    [3400, 600, 1700, 700]
     """
     times = dict(costs.times)
-    # On some kernels an idle CPU switches sooner than one whose task is preempted; there is one
-    # cost for the pass of both.
-    first = min(waits.call, waits.idle)
-    pick = round(first) - times["wakeup"] - times["schedule"]
+    pick = round(waits.call) - times["wakeup"] - times["schedule"]
     # A switch cannot begin before the scheduler's pass, nor end before it is seen.
     pick = min(max(pick, -times["schedule"], -times["block"]), times["switch"])
     times["schedule"] += pick
@@ -100,12 +104,10 @@ def as_seen(costs: Costs, waits: Waits) -> Costs:
     # The task that goes to sleep picks the next one.
     times["block"] += pick
     seen = times["wakeup"] + times["schedule"]
-    for name, wait in (
-        # The interrupt of a timer ends alike where it ends an idle period.
-        ("timer_switch", min(first + waits.timer - waits.call, waits.idle)),
-        ("idle_switch", waits.idle),
-        ("tick_restart", waits.tickless),
-    ):
-        times[name] = max(0, round(wait) - seen)
-        seen += times[name]
+    # The interrupt of a timer ends alike where it ends an idle period.
+    times["timer_switch"] = max(0, round(waits.timer) - seen)
+    beyond = round(waits.idle) - seen - times["timer_switch"]
+    times["idle_switch"] = max(0, beyond)
+    times["put_prev"] = min(max(0, -beyond), times["schedule"])
+    times["tick_restart"] = max(0, round(waits.tickless) - round(waits.idle))
     return replace(costs, times=times)

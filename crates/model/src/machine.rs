@@ -184,6 +184,9 @@ pub struct Costs {
     /// One pass of the scheduler that finds no other task to run: before a switch where a task is marked for rescheduling, and after
     /// a wake-up on an idle CPU, billed to the task that is switched out.
     pub schedule: Time,
+    /// Of `schedule`, what the pass of a CPU that leaves idle does not take: it has no task to charge and to put back
+    /// (`update_curr`, `put_prev_task`).
+    pub put_prev: Time,
     /// Further time of a switch per other task whose working set competes for the CPU's caches, at most `cache_refill_limit` in all. A task
     /// from another core finds none of its data there and pays the limit.
     pub cache_refill: Time,

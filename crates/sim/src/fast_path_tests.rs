@@ -129,6 +129,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         1 => Just(Costs {
             switch: Time::from_nanos(1100),
             schedule: Time::from_nanos(450),
+            put_prev: Time::from_nanos(120),
             cache_refill: Time::from_nanos(120),
             wakeup: Time::from_nanos(700),
             wakeup_remote: Time::from_nanos(900),

@@ -40,7 +40,8 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let (switch, pass) = if record.resched_at != NEVER {
             // On its way, or out of idle: the pass comes last.
-            (record.resched_at, self.prices.schedule)
+            let pass = if record.current == NONE { self.prices.idle_schedule } else { self.prices.schedule };
+            (record.resched_at, pass)
         } else if record.current == NONE {
             return 0;
         } else {

@@ -16,6 +16,8 @@ const DEAREST: Time = Time::from_millis(1_000_000);
 pub(crate) struct Prices {
     pub(crate) switch: u64,
     pub(crate) schedule: u64,
+    /// The pass of the scheduler by which a CPU leaves idle.
+    pub(crate) idle_schedule: u64,
     pub(crate) cache_refill: u64,
     pub(crate) cache_refill_limit: u64,
     pub(crate) cache_refill_llc: u64,
@@ -191,6 +193,7 @@ impl Prices {
             ]),
             switch: costs.switch.as_nanos(),
             schedule: costs.schedule.as_nanos(),
+            idle_schedule: costs.schedule.saturating_sub(costs.put_prev).as_nanos(),
             cache_refill: costs.cache_refill.as_nanos(),
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
@@ -584,10 +587,11 @@ impl Unknown {
 }
 
 /// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 48] {
+fn named(costs: &Costs) -> [(&'static str, Time); 49] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
+        ("put_prev", costs.put_prev),
         ("cache_refill", costs.cache_refill),
         ("cache_refill_limit", costs.cache_refill_limit),
         ("cache_refill_llc", costs.cache_refill_llc),

@@ -115,7 +115,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Tells an idle CPU to schedule, which knows of it `late`.
     pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
         self.idle -= 1;
-        self.arena.cpus[cpu as usize].resched_at = self.now + late + self.prices.schedule;
+        self.arena.cpus[cpu as usize].resched_at = self.now + late + self.prices.idle_schedule;
         self.refresh(cpu);
     }
 
@@ -251,7 +251,8 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
         let pass = match state {
-            TaskState::Running if record.leaving || record.current == NONE => self.prices.schedule,
+            TaskState::Running if record.current == NONE => self.prices.idle_schedule,
+            TaskState::Running if record.leaving => self.prices.schedule,
             TaskState::Interruptible | TaskState::Uninterruptible | TaskState::Stopped => {
                 self.prices.pass_to_sleep + dequeue
             }

@@ -89,6 +89,23 @@ fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
 }
 
 #[test]
+fn a_cpu_that_leaves_idle_has_no_task_to_put_back() {
+    // Waking the sleeper takes 7 and the pass before the switch 10, of which 4 are for the task that is preempted: the sleeper, whose timer expires
+    // at 100, comes at 100 + 7 + 10 = 117 where it preempts one, and at 100 + 7 + 6 = 113 on an idle CPU.
+    let costs = Costs { wakeup: micros(7), schedule: micros(10), put_prev: micros(4), ..Costs::ideal() };
+    for release in common::RELEASES {
+        let comes = |others: &[schedlab_model::Task]| {
+            let sleeper = task("sleeper", 1, fifo(2), vec![Step::Sleep(microseconds(100))]);
+            let all = workload([sleeper].into_iter().chain(others.iter().cloned()).collect());
+            let (_, events) = run(&all, release, &Machine::new(1, costs.clone()));
+            switches(&events).iter().find(|(time, _, next)| *time >= 100 && *next == 0).map(|(time, _, _)| *time)
+        };
+        let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(500))]);
+        assert_eq!([comes(&[]), comes(&[hog])], [Some(113), Some(117)], "{release}");
+    }
+}
+
+#[test]
 fn a_cpu_that_leaves_idle_sets_its_clock_device_for_its_tick_as_other_timers_have_it() {
     // 'first' sleeps from 0 until 5000, and the CPU idles through the tick at 4000. Waking 'first' takes 7. To start its tick, which is next due at
     // 8000, the CPU sets its device twice where no other timer is pending, once where one is pending after the tick, and not where one is pending

@@ -145,6 +145,8 @@ impl Found<'_> {
         Costs {
             switch: time("switch"),
             schedule: time("schedule"),
+            // Which part of it a CPU that leaves idle does not take, only a recording tells.
+            put_prev: Time::ZERO,
             cache_refill: time("cache_refill"),
             cache_refill_limit: time("cache_refill_limit"),
             // Told apart from a migration only where there are two last-level caches.

@@ -172,7 +172,7 @@ impl<S: EventSink> Engine<'_, S> {
         let late = self.prices.wakeup + self.end_of_idle(cpu) + self.timer_switch(task);
         self.idle -= 1;
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        record.resched_at = self.now + late + self.prices.schedule;
+        record.resched_at = self.now + late + self.prices.idle_schedule;
         let key = Key::new(record.resched_at, Kind::Schedule);
         self.arena.agenda.set(cpu, key);
         self.settle_moves(cpu);

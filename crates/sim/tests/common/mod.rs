@@ -20,6 +20,7 @@ pub fn some_costs() -> Costs {
     Costs {
         switch: nanos(1100),
         schedule: nanos(450),
+        put_prev: nanos(120),
         cache_refill: nanos(120),
         cache_refill_limit: nanos(2000),
         cache_refill_llc: nanos(3300),
