@@ -90,8 +90,9 @@ fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
 
 #[test]
 fn a_cpu_that_leaves_idle_has_no_task_to_put_back() {
-    // Waking the sleeper takes 7 and the pass before the switch 10, of which 4 are for the task that is preempted: the sleeper, whose timer expires
-    // at 100, comes at 100 + 7 + 10 = 117 where it preempts one, and at 100 + 7 + 6 = 113 on an idle CPU.
+    // Waking the sleeper takes 7 and the pass before the switch 10, of which 4 are for the task that is preempted. The CPU idles at first, so that
+    // the sleeper comes at 6 and its timer expires at 106: it comes at 106 + 7 + 10 = 123 where it preempts a task, and at 106 + 7 + 6 = 119 on
+    // an idle CPU.
     let costs = Costs { wakeup: micros(7), schedule: micros(10), put_prev: micros(4), ..Costs::ideal() };
     for release in common::RELEASES {
         let comes = |others: &[schedlab_model::Task]| {
@@ -101,7 +102,7 @@ fn a_cpu_that_leaves_idle_has_no_task_to_put_back() {
             switches(&events).iter().find(|(time, _, next)| *time >= 100 && *next == 0).map(|(time, _, _)| *time)
         };
         let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(500))]);
-        assert_eq!([comes(&[]), comes(&[hog])], [Some(113), Some(117)], "{release}");
+        assert_eq!([comes(&[]), comes(&[hog])], [Some(119), Some(123)], "{release}");
     }
 }
 
