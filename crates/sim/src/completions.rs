@@ -15,18 +15,17 @@ use schedlab_program::FileOp;
 
 use crate::dispatch::Access;
 use crate::engine::Engine;
-use crate::inode::INODE;
+use crate::leaf::{LEAF, LEAF_AWAITED, LEAF_TAKEN, LEAVES};
 use crate::rwsem::Hold;
 use crate::submission::InodeLock;
 use crate::task::Stage;
 use crate::wait::NONE;
 
-/// Where a worker is beside the steps of `inode.rs`: it has taken a write; is to take the extent tree; makes the block an initialised one there; and is
-/// to ask for the leaf of the block.
+/// Where a worker is beside the steps of `inode.rs`: it has taken a write; is to take the extent tree; and makes the block an initialised one
+/// there. Then it sees to the leaves, `leaf.rs`.
 const TAKEN: u32 = 20;
 const TREE: u32 = 21;
 const CONVERTS: u32 = 22;
-const LEAF: u32 = 23;
 
 /// A write that the disk does, or has done.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +35,16 @@ pub(crate) struct Write {
     pub(crate) file: u32,
     /// It is the first one of a block.
     first: bool,
+    /// Its first page, and that of the leaf that its worker writes or waits for.
+    page: u64,
+    pub(crate) leaf: u64,
+}
+
+/// What the disk does for a CPU's workers: a write of a task's, and blocks with leaves of a file's extent tree.
+#[derive(Debug, Clone)]
+pub(crate) enum OnDisk {
+    Write(Write),
+    Leaves(u32, std::ops::Range<u32>),
 }
 
 /// The workers of a CPU (`worker_pool`).
@@ -43,8 +52,8 @@ pub(crate) struct Write {
 pub(crate) struct Pool {
     /// The first of them, for which the disk's timers are set.
     first: Option<u32>,
-    /// Writes that the disk does, with when it has done each, in that order.
-    on_disk: VecDeque<(u64, Write)>,
+    /// What the disk does, with when it has done each, in that order.
+    on_disk: VecDeque<(u64, OnDisk)>,
     /// Writes that no worker has taken (`worklist`).
     done: VecDeque<Write>,
     /// Idle workers, of which the last one is woken first (`idle_list`).
@@ -90,19 +99,23 @@ impl<S: EventSink> Engine<'_, S> {
         let first = self.is_first_write(task, op);
         let tick = (self.now + self.ticks.phase) / self.period;
         let pages = self.pages(task, op);
+        let page = pages.start;
         let inode = &mut self.arena.objects.inodes[op.file as usize];
+        if first {
+            inode.insert_extent(page);
+        }
         inode.initialise(pages);
         inode.touch(tick);
         self.arena.objects.luggage(task).writes += 1;
         self.pool(self.prices.interrupted_by_disk(cpu)).under_way += 1;
-        self.ask_for(task, cpu, Access::Write(Write { owner: task, file: op.file, first }), op.bytes);
+        self.ask_for(task, cpu, Access::Write(Write { owner: task, file: op.file, first, page, leaf: page }), op.bytes);
     }
 
-    /// The disk does a write, until `done`.
-    pub(crate) fn write_is_on_disk(&mut self, cpu: u32, write: Write, done: u64) {
+    /// The disk does something for the workers, until `done`.
+    pub(crate) fn is_on_disk(&mut self, cpu: u32, what: OnDisk, done: u64) {
         let now = self.now;
         let pool = self.pool(self.prices.interrupted_by_disk(cpu));
-        pool.on_disk.push_back((done, write));
+        pool.on_disk.push_back((done, what));
         let timer = pool.first.unwrap_or(NONE);
         self.arena.timers.push(now, done.saturating_sub(now), timer);
     }
@@ -121,15 +134,20 @@ impl<S: EventSink> Engine<'_, S> {
         self.switch(cpu, TaskState::Interruptible);
     }
 
-    /// A timer expires: if the disk has done a write by now, it is that one's, and the write is queued for the workers of the CPU. Returns what
-    /// the interrupt costs the current task.
+    /// A timer expires: if the disk has done something for the workers of the CPU by now, it is that one's. A write is queued for the workers, and
+    /// those that wait for a leaf are woken. Returns what the interrupt costs the current task.
     pub(crate) fn write_is_done(&mut self, timer: u32, cpu: u32) -> Option<u64> {
         let now = self.now;
         let pool = self.arena.objects.pools.get_mut(cpu as usize).filter(|pool| pool.first == Some(timer))?;
         pool.on_disk.front().filter(|(done, _)| *done <= now)?;
-        let (_, write) = pool.on_disk.pop_front()?;
-        pool.done.push_back(write);
-        let cost = self.kick_pool(cpu, NONE);
+        let (_, what) = pool.on_disk.pop_front()?;
+        let cost = match what {
+            OnDisk::Write(write) => {
+                pool.done.push_back(write);
+                self.kick_pool(cpu, NONE)
+            }
+            OnDisk::Leaves(file, blocks) => self.unlock_leaves(cpu, file, blocks),
+        };
         Some(cost + self.disk_interrupt_alone(cpu))
     }
 
@@ -184,7 +202,9 @@ impl<S: EventSink> Engine<'_, S> {
                 if free { 0 } else { self.prices.block }
             }
             CONVERTS => self.prices.first_completion,
-            LEAF => self.prices.completion_access,
+            LEAF | LEAF_TAKEN | LEAVES | LEAF_AWAITED => {
+                self.arena.objects.luggage(worker).write.map_or(0, |write| self.plan_leaf(worker, write))
+            }
             _ => {
                 let Some(write) = self.arena.objects.luggage(worker).write else { return 0 };
                 self.plan_inode(worker, write.file, self.prices.completion_access)
@@ -217,14 +237,13 @@ impl<S: EventSink> Engine<'_, S> {
             }
             CONVERTS => {
                 record.moved = LEAF;
-                self.arena.objects.inodes[write.file as usize].change_extents();
+                let inode = &mut self.arena.objects.inodes[write.file as usize];
+                inode.change_extents();
+                inode.leaves.change(write.page);
                 self.release_lock(worker, cpu, write.file, InodeLock::Extents, Hold::Write);
             }
-            TAKEN => record.moved = INODE,
-            LEAF => {
-                record.moved = INODE;
-                self.write_block(worker, cpu);
-            }
+            TAKEN => record.moved = LEAF,
+            LEAF | LEAF_TAKEN | LEAVES | LEAF_AWAITED => self.sync_leaves(worker, cpu, write),
             _ => {
                 if self.write_inode(worker, cpu, write.file) {
                     self.end_write(worker, cpu, write);

@@ -1,14 +1,14 @@
 //! Accesses of the disk that a kernel thread hands over.
 //!
 //! Where a driver may sleep as it takes a request (`BLK_MQ_F_BLOCKING`) 5.10 has a worker of the CPU's hand it over (`kblockd`, `blk_mq_run_work_fn`),
-//! one of the least nice value there is, which preempts the task that asked as that comes to a point where it can. Without such a thread the task
-//! hands its access over itself.
+//! one of the least nice value there is, which preempts the task that asked as that comes to a point where it can. Such a driver moves the bytes in
+//! that thread (`copy_to_nullb` in `null_queue_rq`). Without such a thread the task hands its access over itself.
 
 use std::collections::VecDeque;
 
 use schedlab_model::{EventSink, TaskState};
 
-use crate::completions::Write;
+use crate::completions::{OnDisk, Write};
 use crate::engine::Engine;
 use crate::task::Stage;
 
@@ -19,6 +19,8 @@ pub(crate) enum Access {
     Task(u32),
     /// A write that a task began.
     Write(Write),
+    /// Leaves of a file's extent tree, in so many blocks from one on.
+    Leaves { file: u32, block: u32, count: u32 },
     /// A page of a file, whose writeback a kernel thread ends.
     Page(u32, u64),
 }
@@ -53,7 +55,7 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn ask_for(&mut self, task: u32, cpu: u32, access: Access, bytes: u32) {
         let dispatcher = self.arena.objects.dispatchers.get_mut(cpu as usize);
         let Some((dispatcher, thread)) = dispatcher.and_then(|of| of.thread.map(|thread| (of, thread))) else {
-            return self.hand_over(cpu, access, bytes);
+            return self.hand_over(cpu, access, self.prices.disk(bytes));
         };
         dispatcher.queued.push_back((access, bytes));
         if std::mem::take(&mut dispatcher.idles) {
@@ -62,12 +64,15 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// The disk takes an access, and interrupts once it has done it.
-    fn hand_over(&mut self, cpu: u32, access: Access, bytes: u32) {
-        let (now, disk) = (self.now, self.prices.disk(bytes));
+    fn hand_over(&mut self, cpu: u32, access: Access, disk: (u64, u64)) {
+        let now = self.now;
         let done = self.arena.objects.access_disk(now, disk);
         match access {
             Access::Task(task) => self.set_timer(task, done - now),
-            Access::Write(write) => self.write_is_on_disk(cpu, write, done),
+            Access::Write(write) => self.is_on_disk(cpu, OnDisk::Write(write), done),
+            Access::Leaves { file, block, count } => {
+                self.is_on_disk(cpu, OnDisk::Leaves(file, block..block + count), done);
+            }
             Access::Page(file, page) => self.page_is_on_disk(file, page, done),
         }
     }
@@ -75,9 +80,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// The CPU time that the thread takes for the next access.
     pub(crate) fn plan_dispatch(&mut self, thread: u32) -> u64 {
         let record = &mut self.arena.tasks[thread as usize];
-        record.slept = false;
+        let first = std::mem::take(&mut record.slept);
         let dispatcher = &self.arena.objects.dispatchers[record.cpu as usize];
-        if dispatcher.queued.is_empty() { 0 } else { self.prices.dispatch }
+        dispatcher.queued.front().map_or(0, |(_, bytes)| self.prices.dispatch(*bytes, first))
     }
 
     /// The thread hands an access over; without one it idles.
@@ -86,7 +91,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.stage = Stage::Retry;
         let dispatcher = &mut self.arena.objects.dispatchers[cpu as usize];
         match dispatcher.queued.pop_front() {
-            Some((access, bytes)) => self.hand_over(cpu, access, bytes),
+            Some((access, _)) => self.hand_over(cpu, access, self.prices.disk_behind_dispatch()),
             None => {
                 (dispatcher.idles, record.slept) = (true, true);
                 self.switch(cpu, TaskState::Interruptible);

@@ -21,12 +21,13 @@ use crate::dispatch::Access;
 use crate::engine::Engine;
 use crate::event_queue::NEVER;
 use crate::files::is_synchronous;
+use crate::leaf::Leaves;
 use crate::rwsem::RwSem;
 use crate::task::Stage;
 use crate::wait::{NONE, WaitQueue};
 
 /// Bytes of a block of the inode table.
-const TABLE_BLOCK: u32 = 1024;
+pub(crate) const TABLE_BLOCK: u32 = 1024;
 
 /// Where a task is in its write: it has copied; its page is on its way; it is to see to the inode; it does, and waits for pages, is to
 /// write the table block, and wrote it; and, the inode being done, it is to look at that block, and wrote it.
@@ -78,8 +79,10 @@ pub(crate) struct Inode {
     /// `i_rwsem`, as far as writes past the page cache take it, and the lock of the extent tree (`i_data_sem`).
     pub(crate) lock: RwSem,
     pub(crate) extents: RwSem,
+    /// The leaves of that tree.
+    pub(crate) leaves: Leaves,
     /// Pages that were written to the disk, as bits of words.
-    initialised: Vec<u64>,
+    pub(crate) initialised: Vec<u64>,
 }
 
 impl Inode {
@@ -97,6 +100,7 @@ impl Inode {
             table_watchers: WaitQueue::EMPTY,
             lock: RwSem::default(),
             extents: RwSem::default(),
+            leaves: Leaves::default(),
             initialised: Vec::new(),
         }
     }
@@ -110,11 +114,6 @@ impl Inode {
             }
             self.initialised[word] |= bit;
         }
-    }
-
-    /// Whether a page was written to the disk before.
-    pub(crate) fn is_initialised(&self, page: u64) -> bool {
-        self.initialised.get((page / 64) as usize).is_some_and(|word| word & 1 << (page % 64) != 0)
     }
 
     /// The file's times change, once a tick, and are to be written.
@@ -410,7 +409,7 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// Sleeps for what another task has asked of the disk.
-    fn wait_for_disk(&mut self, task: u32, cpu: u32) {
+    pub(crate) fn wait_for_disk(&mut self, task: u32, cpu: u32) {
         self.worker_sleeps(task, cpu);
         self.go_to_sleep(task, cpu, TaskState::Uninterruptible);
     }

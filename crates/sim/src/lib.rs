@@ -60,6 +60,7 @@ mod hotplug;
 mod huge_pages;
 mod inode;
 mod irq_off;
+mod leaf;
 #[cfg(test)]
 mod load_tests;
 mod many;

@@ -121,7 +121,7 @@ pub(crate) struct Prices {
     pub(crate) first_completion: u64,
     pub(crate) completion_access: u64,
     /// The CPU time of the kernel thread that hands an access to the disk.
-    pub(crate) dispatch: u64,
+    dispatch: u64,
     /// The further CPU time of a block's first synchronous write, and that of the kernel thread that ends its writeback.
     pub(crate) first_sync_write: u64,
     pub(crate) first_writeback: u64,
@@ -313,6 +313,17 @@ impl Prices {
     /// How long an access keeps the disk from others, and how long it takes beyond that.
     pub(crate) const fn disk(&self, bytes: u32) -> (u64, u64) {
         (self.disk_per_kib.saturating_mul(bytes as u64) / 1024, self.disk_latency)
+    }
+
+    /// The CPU time of the thread that hands over an access of so many bytes, which it moves: measured for [`DISPATCHED`], the first of a run.
+    pub(crate) const fn dispatch(&self, bytes: u32, first: bool) -> u64 {
+        let run = if first { self.dispatch.saturating_sub(self.disk(DISPATCHED).0) } else { 0 };
+        run.saturating_add(self.disk(bytes).0)
+    }
+
+    /// An access that such a thread has handed over, as [`Prices::disk`]: what the disk does for bytes is measured with latency.
+    pub(crate) const fn disk_behind_dispatch(&self) -> (u64, u64) {
+        (0, self.disk_latency.saturating_add(self.disk(DISPATCHED).0))
     }
 
     /// Whether synchronous writes end with a flush of the disk's write cache.
@@ -525,6 +536,9 @@ impl Between {
     const NAMES: [&'static str; 7] =
         ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "tick_restart", "migration"];
 }
+
+/// Bytes of the accesses for which the thread that hands them over was measured.
+const DISPATCHED: u32 = 4096;
 
 /// The CPU time of asking for an access, less what of it is charged apart; that of any access where it was not measured.
 fn access_in(measured: Time, apart: Time, devices: &Devices) -> u64 {

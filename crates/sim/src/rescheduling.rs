@@ -89,7 +89,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Whether the CPU's current task, which is marked for rescheduling, goes on in the kernel: with `preempt=none` until it sleeps or leaves that, and
     /// marked lazily until a tick at most (`irqentry_exit_cond_resched`). Of tasks those are taken to be in the kernel that access files. A kernel thread
-    /// ends its present work, after which it offers to be preempted (`cond_resched` in `process_one_work`).
+    /// that is not preempted lazily ends its present work, after which it offers that (`cond_resched` in `process_one_work`).
     #[inline]
     pub(crate) fn goes_on_in_kernel(&self, cpu: u32) -> bool {
         let lazy = self.sched.rules().lazy;
@@ -105,9 +105,8 @@ impl<S: EventSink> Engine<'_, S> {
         let task = &self.arena.tasks[current as usize];
         match task.op {
             Op::File(_) => task.stage != Stage::Fetch,
-            Op::CompleteWrite | Op::EndWriteback | Op::Dispatch | Op::DispatchFlush => {
-                !lazy && task.stage == Stage::Act
-            }
+            Op::CompleteWrite => lazy || task.stage == Stage::Act || task.moved != 0,
+            Op::EndWriteback | Op::Dispatch | Op::DispatchFlush => lazy || task.stage == Stage::Act,
             _ => false,
         }
     }

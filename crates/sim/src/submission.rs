@@ -75,6 +75,11 @@ impl<S: EventSink> Engine<'_, S> {
                 MAPPING
             }
             MAPPING => {
+                if self.prices.first_write > 0 {
+                    // Kernels divide the extent here before 7.0, and then as the write is completed.
+                    let page = self.arena.objects.luggage(task).page;
+                    self.arena.objects.inodes[op.file as usize].leaves.change(page);
+                }
                 self.release_lock(task, cpu, op.file, InodeLock::Extents, Hold::Write);
                 MAPPED
             }

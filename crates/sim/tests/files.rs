@@ -147,45 +147,31 @@ fn begun_writes(tasks: u32, writes: u64) -> schedlab_model::Workload {
 #[test]
 fn a_kernel_thread_completes_a_write_that_a_task_began() {
     // In microseconds. Task 0 begins the block's first write (1 + 40 + 10) until 51, which the disk has done at 151. Task 1, the worker,
-    // makes the block an initialised one (20 + 7) and asks for a leaf of the extent tree (13) from 191 to 291; then for the inode's table
-    // block (13), as the file's times changed, from 304 to 404, and wakes task 0. Its second write is none of those things: it is begun (1 +
-    // 40) until 445, when the worker finds no write left, done at 545, and completed (20) at 565.
-    let expected = [
-        (0, 0),
-        (51, -1),
-        (151, 1),
-        (191, -1),
-        (291, 1),
-        (304, -1),
-        (404, 1),
-        (404, 0),
-        (445, 1),
-        (445, -1),
-        (545, 1),
-        (565, 0),
-        (565, 1),
-    ];
+    // makes the block an initialised one (20 + 7), of the only extent, which is in the inode; then it asks for the inode's table block (13), as the
+    // file's times changed, from 191 to 291, and wakes task 0. Its second write is none of those things: it is begun (1 + 40) until 332, when the
+    // worker finds no write left, done at 432, and completed (20) at 452.
+    let expected =
+        [(0, 0), (51, -1), (151, 1), (191, -1), (291, 1), (291, 0), (332, 1), (332, -1), (432, 1), (452, 0), (452, 1)];
     for release in ["5.10", "6.1", "6.12", "7.2"] {
         let (outcome, events) = run(&begun_writes(1, 2), release, &machine_with_workers());
         assert_eq!(switches(&events)[..expected.len() - 1], expected[..expected.len() - 1], "{release}");
         let [writer, worker] = &outcome.tasks[..] else { panic!("{:?}", outcome.tasks) };
-        assert_eq!((outcome.turnaround_ns, writer.run_ns, writer.voluntary), (565_000, 92_000, 2), "{release}");
+        assert_eq!((outcome.turnaround_ns, writer.run_ns, writer.voluntary), (452_000, 92_000, 2), "{release}");
         assert_eq!((worker.name.as_str(), worker.background), ("kworker/0:dio", true), "{release}");
-        assert_eq!(worker.run_ns, 73_000, "{release}");
+        assert_eq!(worker.run_ns, 60_000, "{release}");
     }
 }
 
 #[test]
 fn workers_wait_for_one_another_s_table_block_since_6_5() {
     // Task 0 begins the block's first write until 51 (done at 151), task 1 overwrites it (1 + 40) until 92 (done at 192). One worker takes the
-    // first write (27 + 13) until 191, and sleeps for a leaf until 291. The other one takes the second (20) until 212, sees to the inode (13)
-    // and sleeps for its table block from 225 to 325; then it wakes task 1. At 291 the first worker finds the inode seen to, and wakes task
-    // 0; since 6.5 it waits (5) for the table block too.
-    for (release, ends) in [("5.10", 291), ("6.1", 291), ("6.12", 325), ("7.2", 325)] {
+    // first write (27) until 178, sees to the inode (13) and sleeps for its table block from 191 to 291; then it wakes task 0. The other one takes the
+    // second (20) until 212, finds the inode seen to, and wakes task 1; since 6.5 it waits (5) for the table block too.
+    for (release, ends) in [("5.10", 212), ("6.1", 212), ("6.12", 291), ("7.2", 291)] {
         let (outcome, events) = run(&begun_writes(2, 1), release, &machine_with_workers());
         let ran = |task| switches(&events).iter().rev().find(|(_, to)| *to == task).map(|(at, _)| *at);
-        assert_eq!([ran(0), ran(1)], [Some(ends), Some(325)], "{release}");
-        assert_eq!(outcome.turnaround_ns, 325_000, "{release}");
+        assert_eq!([ran(0), ran(1)], [Some(291), Some(ends)], "{release}");
+        assert_eq!(outcome.turnaround_ns, 291_000, "{release}");
     }
 }
 
@@ -266,10 +252,10 @@ fn a_kernel_thread_hands_accesses_to_the_disk() {
         assert_eq!((thread.name.as_str(), thread.background, thread.run_ns), ("kworker/0H:kblockd", true, 8_000));
     }
     // A write that the task begins until 51 (1 + 10 + 40) and waits for: the thread, task 2, hands it over until 59, so that task 1, the worker, has it
-    // at 159. The thread hands over the worker's two accesses as well.
+    // at 159. The thread hands over the worker's access as well.
     let (outcome, events) = run(&fair(vec![Step::SubmitWrite { access: access(), depth: 1 }]), "5.10", &machine);
     assert_eq!(switches(&events)[..4], [(0, 0), (51, 2), (59, -1), (159, 1)]);
-    assert_eq!(outcome.tasks[2].run_ns, 24_000);
+    assert_eq!(outcome.tasks[2].run_ns, 16_000);
 }
 
 #[test]
@@ -521,8 +507,8 @@ fn workers_flush_before_a_write_that_a_task_began_is_done() {
     let machine = Machine { devices, ..machine() };
     let submit = Step::Loop { count: 1, steps: vec![Step::SubmitWrite { access: access(), depth: 1 }] };
     let all = machine.with_background(with_a_file(vec![(1, vec![submit])], Opening::Direct)).unwrap();
-    // The first write: 51, the disk's 100, 27 + 13 and 100 for the leaf, 13 and 100 for the table block, and the flush's 110.
-    assert_eq!(run(&all, "6.12", &machine).0.turnaround_ns, (51 + 100 + 40 + 100 + 13 + 100 + 110) * 1_000);
+    // The first write: 51, the disk's 100, 27, 13 and 100 for the table block, and the flush's 110.
+    assert_eq!(run(&all, "6.12", &machine).0.turnaround_ns, (51 + 100 + 40 + 100 + 110) * 1_000);
 }
 
 #[test]
