@@ -50,7 +50,7 @@ impl<S: EventSink> Engine<'_, S> {
         let home = CpuId(
             (0..self.arena.cpus.len() as u32).find(|cpu| self.sched.task(task).may_run_on(CpuId(*cpu))).unwrap_or(0),
         );
-        self.sched.assume_asleep(task, home);
+        self.sched.assume_long_asleep(task, home);
         self.tell_affinity(task);
         self.reweight_threads(task, home.0);
         let record = &mut self.arena.tasks[task.index()];

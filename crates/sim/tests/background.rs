@@ -71,6 +71,20 @@ fn a_fair_background_task_takes_about_a_tenth_of_two_hogs() {
 }
 
 #[test]
+fn a_background_task_that_slept_before_the_run_began_comes_with_a_sleeper_s_credit() {
+    // CFS places a task that slept for long by half its latency (6 ms on one CPU) before its queue's virtual time, which is the hog's. 3 ms are more
+    // than wakeup_granularity (1 ms), so that it preempts the hog, though that has had the CPU for 100 us only.
+    let mut once = tenth(Policy::Other, &[]);
+    once.tasks[0].steps = vec![Step::Sleep(Duration::Fixed(Time::from_micros(100))), run(1)];
+    let program = Program::compile(&hogs(1, 2).beside(&once, 1).unwrap()).expect("a workload");
+    let scheduler = Scheduler::new("6.1".parse().expect("a release"));
+    let found = simulate(&program, &scheduler, &Machine::ideal(1), &Options::default(), &mut NoEvents).expect("a run");
+    let [hog, other] = &found.tasks[..] else { panic!("{:?}", found.tasks) };
+    assert_eq!((hog.involuntary, other.delay_ns), (1, 0));
+    assert_eq!(found.turnaround_ns, 3 * MS);
+}
+
+#[test]
 fn its_time_is_all_that_it_takes() {
     // Switches, system calls and timers cost, but not the background task: it has its 1 ms of each period all the same.
     let costs = Costs {

@@ -7,12 +7,22 @@ use crate::entity::Life;
 use crate::fair::weight::Weight;
 use crate::machine::Sched;
 
+const NSEC_PER_SEC: u64 = 1_000_000_000;
+
 impl<D: Decider> Sched<D> {
     /// Marks a new task as asleep.
     pub fn assume_asleep(&mut self, task: TaskId, cpu: CpuId) {
         let record = &mut self.tasks[task.index()];
         (record.life, record.cpu) = (Life::Asleep, cpu);
         self.set_task_rq(task, cpu);
+    }
+
+    /// [`Sched::assume_asleep`] of a task that has slept for long: its virtual time is so far behind its queue's that CFS places it with all of a
+    /// sleeper's credit (`place_entity`). EEVDF places it by its lag, which is none.
+    pub fn assume_long_asleep(&mut self, task: TaskId, cpu: CpuId) {
+        self.assume_asleep(task, cpu);
+        let entity = &mut self.entities[self.tasks[task.index()].se.index()];
+        entity.vruntime = entity.vruntime.minus(NSEC_PER_SEC);
     }
 
     /// Queues a new fair task with the virtual time, deadline and weight that its entity has: nothing is placed and no task is
