@@ -415,6 +415,7 @@ mod tests {
         Costs {
             switch: ns(900),
             schedule: ns(450),
+            put_prev: Time::ZERO,
             cache_refill: ns(10),
             cache_refill_limit: ns(300),
             cache_refill_llc: Time::ZERO,
