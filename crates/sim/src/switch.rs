@@ -70,6 +70,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::GracePeriod => {
                 (record.stage, record.slept) = (Stage::Retry, true);
                 self.arena.objects.grace_periods.begin(task.0, self.arena.cpus.len());
+                self.sched.assume_waited(task);
                 self.leave_start(home.0);
             }
             Op::DispatchFlush => {

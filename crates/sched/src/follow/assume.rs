@@ -18,11 +18,27 @@ impl<D: Decider> Sched<D> {
     }
 
     /// [`Sched::assume_asleep`] of a task that has slept for long: its virtual time is so far behind its queue's that CFS places it with all of a
-    /// sleeper's credit (`place_entity`). EEVDF places it by its lag, which is none.
+    /// sleeper's credit (`place_entity`). EEVDF places it by its lag, which is none unless it has waited before
+    /// ([`Sched::assume_waited`]).
     pub fn assume_long_asleep(&mut self, task: TaskId, cpu: CpuId) {
         self.assume_asleep(task, cpu);
         let entity = &mut self.entities[self.tasks[task.index()].se.index()];
         entity.vruntime = entity.vruntime.minus(NSEC_PER_SEC);
+    }
+
+    /// The task was woken again and again before, ran for little each time, and waited for longer than that: it keeps the lag that this comes to
+    /// (`update_entity_lag`). None before EEVDF.
+    ///
+    /// Where it waits for a tick to end the current task's turn, that is all that it may keep; where HRTICK ends that, a slice. RCU's thread
+    /// had 3.96 and 3.97 of 4 ms in recordings of 6.12 as a run began, and 0.69 ms of 7.2 with slices of 0.7 ms.
+    pub fn assume_waited(&mut self, task: TaskId) {
+        let (rules, se) = (&self.rules, self.tasks[task.index()].se);
+        if rules.eevdf {
+            let entity = &mut self.entities[se.index()];
+            let limit = rules.lag_limit(entity.slice, || entity.slice);
+            let waited = if rules.tunables.features.hrtick { entity.slice } else { limit };
+            entity.vlag = rules.calc_delta_fair(waited, &mut entity.load) as i64;
+        }
     }
 
     /// Queues a new fair task with the virtual time, deadline and weight that its entity has: nothing is placed and no task is

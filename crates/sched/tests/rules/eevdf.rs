@@ -403,3 +403,28 @@ fn a_new_weight_keeps_the_lag_in_real_time() {
         assert_eq!(lab.entity(sleeper).vlag, -458_507, "{release}");
     }
 }
+
+/// A thread that was there before has waited for ticks, and keeps all the lag that it may: a tick, 4 ms, more than two slices of 0.7 ms; from 6.18.17
+/// on a slice and a tick. With HRTICK (7.2) it has waited for slices, and keeps one. Woken beside a task that was just picked it is behind V, which puts that task ahead of V: not eligible, so that its slice does
+/// not protect it. Without lag both are at V, and the slice does.
+#[test]
+fn a_thread_that_has_waited_before_preempts_a_protected_task() {
+    for (release, lag) in [("6.1", 0), ("6.12", 4_000_000), ("6.18", 4_700_000), ("7.2", 700_000)] {
+        for waited in [false, true] {
+            let mut lab = Lab::new(release, &[]);
+            let thread = lab.sched.new_task(&attributes(Policy::Other, 0));
+            lab.sched.assume_asleep(thread, CPU0);
+            if waited {
+                lab.sched.assume_waited(thread);
+                assert_eq!(lab.entity(thread).vlag, lag, "{release}");
+            }
+            let hog = lab.task();
+            assert_eq!(lab.schedule(CPU0), hog);
+            lab.run(CPU0, 100 * US);
+            lab.wake(thread);
+            if lag > 0 {
+                assert_eq!(lab.must_switch(CPU0), waited, "{release}");
+            }
+        }
+    }
+}
