@@ -1,6 +1,8 @@
 """Simulated runs that start as the runner starts real ones."""
 
 import json
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,48 @@ def test_the_last_made_comes_first_under_start_debit(
     # Each computes for 1 ms once: the second task waits for that.
     assert found[first].delay_ns < 200_000
     assert 1_000_000 <= found[other].delay_ns < 1_200_000
+
+
+BIRTHS = """[costs]
+page = "10us"
+copy_per_kib = "2us"
+fork_process = "400us"
+
+[measured.forking_a_process]
+median_ns = 300000.0
+p25_ns = 300000.0
+p75_ns = 300000.0
+samples = 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("makes", "apart_us"),
+    [
+        # A bare fork, and a page of 4 KiB that the runner copies: 300 + 10 + 4 * 2.
+        (False, 318),
+        # Where tasks make processes, too, all births take what theirs do.
+        (True, 400),
+    ],
+)
+def test_births_of_the_runner_are_a_bare_fork_and_a_page_apart(
+    tmp_path: Path, makes: bool, apart_us: int
+) -> None:
+    one = {"instances": 3, "kind": "process", "steps": [{"run": {"fixed": "1ms"}}]}
+    made = {"name": "made", **one, "instances": 0}
+    fork = [{"fork": {"task": "made", "count": 1}}, "join"]
+    first = {"name": "first", **one, **({"steps": fork} if makes else {})}
+    tasks = [first, made] if makes else [first]
+    work = Workload.from_dict({"name": "births", "duration": "100ms", "tasks": tasks})
+    costs, trace = tmp_path / "costs.toml", tmp_path / "trace.txt"
+    costs.write_text(BIRTHS)
+    rules = Scheduler("6.1")
+    machine = Machine(1, str(costs))
+    simulate_begun(work, scheduler=rules, machine=machine, seed=1, phase_ns=0, trace=trace)
+    lines = [line for line in trace.read_text().splitlines() if "sched_wakeup_new:" in line]
+    born = [float(re.findall(r" (\d+\.\d+): ", line)[0]) for line in lines if "comm=first" in line]
+    apart = [round(1e6 * (later - one)) for one, later in pairwise(born)]
+    assert apart == [apart_us, apart_us]
 
 
 def test_nothing_counts_before_the_signal(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from schedlab.model.calibration_file import (
     REFERENCE,
     Calibration,
     Spread,
+    bare_fork,
     default,
     load,
     reference,
@@ -130,10 +131,12 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
         cpu_model = facts().cpu_model
     else:
         cpu_model = cpu_model_of(guest.run(["cat", "/proc/cpuinfo"]).output)
+    measured = {name: Spread(**value) for name, value in found["measured"].items()}
     return Calibration(
         costs=replace(
             Costs.from_times("calibrated", found["costs"], _devices(found)),
             preempt=facts().preempt if guest is None else "full",
+            bare_fork=bare_fork(measured),
         ),
         kernel=found["release"],
         cpu_model=cpu_model,
@@ -144,7 +147,7 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
         date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         elapsed_ns=found["elapsed_ns"],
         spread={name: Spread(**value) for name, value in found["spread"].items()},
-        measured={name: Spread(**value) for name, value in found["measured"].items()},
+        measured=measured,
         later={name: Spread(**value) for name, value in found["later"].items()},
         notes=tuple(found["notes"]),
     )
@@ -192,17 +195,19 @@ def median_of(found: Sequence[Calibration]) -> Calibration:
     unknown = tuple(
         name for name in named if 2 * sum(name in one.costs.unknown for one in found) >= len(found)
     )
+    measured = _between([one.measured for one in found])
     return replace(
         last,
         costs=replace(
             last.costs,
+            bare_fork=bare_fork(measured),
             times=_medians([_known(one.costs) for one in found]) | dict.fromkeys(unknown, 0),
             unknown=unknown,
             devices=_devices_of([one.costs.devices for one in found]),
         ),
         elapsed_ns=sum(one.elapsed_ns for one in found),
         spread=_between([one.spread for one in found]),
-        measured=_between([one.measured for one in found]),
+        measured=measured,
         later=_between([one.later for one in found]),
         notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
     )

@@ -59,6 +59,7 @@ class Costs:
         background: other work of the calibrated machine; None where it was not measured.
         preempt: one of `PREEMPT`: with ``none`` a task that accesses a file is preempted only as it
             sleeps or leaves the kernel.
+        bare_fork: what ``fork(2)`` takes a small process with few children; 0 if not measured.
 
     >>> Costs.load("linsched").times["pipe_write"]
     1000000
@@ -71,6 +72,7 @@ class Costs:
     remark: str = field(default="", compare=False)
     background: Workload | None = None
     preempt: str = "full"
+    bare_fork: int = field(default=0, compare=False)
 
     @classmethod
     def load(cls, name: str | Path | None = None) -> "Costs":
@@ -215,6 +217,12 @@ class Calibration:
     background: Background | None = None
 
 
+def bare_fork(measured: Mapping[str, Spread]) -> int:
+    """Return what ``fork(2)`` takes a small process, of what was measured; 0 if it was not."""
+    forks = measured.get("forking_a_process")
+    return 0 if forks is None else round(forks.median_ns)
+
+
 REFERENCE = "epyc-vm-6.18"
 """The machine whose costs stand in for those of one that was never calibrated."""
 
@@ -342,7 +350,8 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         costs = replace(costs, background=found.workload)
     if (preempt := machine.get("preempt", "full")) not in PREEMPT:
         raise InputError(f"machine.preempt is {preempt!r}; allowed: {', '.join(PREEMPT)}")
-    costs = replace(costs, preempt=preempt)
+    measured = {key: _spread(key, one) for key, one in _table(value, "measured").items()}
+    costs = replace(costs, preempt=preempt, bare_fork=bare_fork(measured))
     return Calibration(
         costs=costs,
         background=found,
@@ -355,7 +364,7 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
         date=str(machine.get("date", "")),
         elapsed_ns=_whole(machine, "elapsed_ns"),
         spread={key: _spread(key, one) for key, one in _table(value, "spread").items()},
-        measured={key: _spread(key, one) for key, one in _table(value, "measured").items()},
+        measured=measured,
         later={key: _spread(key, one) for key, one in _table(value, "later").items()},
         notes=tuple(str(note) for note in machine.get("notes", ())),
     )
