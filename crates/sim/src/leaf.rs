@@ -1,4 +1,4 @@
-//! The leaves of a file's extent tree: blocks of the disk that writers and workers change, and that whoever sees to the file writes.
+//! The leaves of a file's extent tree: blocks of the disk that writers and workers change, and that a synchronous write has written.
 //!
 //! An inode lists its leaves that changed (`mark_buffer_dirty_inode`). A worker that completes a write takes all that are listed, writes those that
 //! are dirty, and then waits for each (`fsync_buffers_list` in `sync_mapping_buffers`). One task at a time writes a leaf (`BH_Lock`): another one that
