@@ -155,13 +155,13 @@ fn the_disk_wakes_who_departs_too() {
 #[test]
 fn one_cpu_looks_last() {
     // No other CPU writes meanwhile. Of its call (1) the reader has half to do before it sleeps, and is off at 11 + 10 + 0.5 + 8 = 29.5. Of these 8,
-    // 1 joins the waiters, 6 are the pass, and 1 picks the writer, which has as much less to do of its switch: it is there at 38.5, writes at 40.5
-    // (for which it pays 4), and computes 5. The wake-up does not preempt, as both tasks are equal.
+    // 1 joins the waiters, 6 are the pass, and 1 is the dequeue. The writer is there at 39.5, writes at 41.5 (for which it pays 4), and computes 5. The
+    // wake-up does not preempt, as both tasks are equal.
     let mut one = write_after(1);
     one.tasks.swap(0, 1);
     one.tasks.iter_mut().for_each(|task| task.attributes = Some(fifo(1)));
     let (_, events) = run(&one, "6.1", &Machine::new(1, costs()));
-    assert_eq!(switches(&events)[..3], [(11, 0, 0), (29, 0, 1), (49, 0, 0)]);
+    assert_eq!(switches(&events)[..3], [(11, 0, 0), (29, 0, 1), (50, 0, 0)]);
 }
 
 #[test]
