@@ -122,6 +122,16 @@ def test_fixed_periods_begin_anywhere_and_a_kworker_counts_once_a_second() -> No
     assert regular["steps"][0] == {"sleep": {"uniform": {"low": "0ns", "high": "10ms"}}}
 
 
+def test_a_program_may_be_called_as_a_task_of_the_workload_is() -> None:
+    # A test suite's own hackbench, or any program called main, was running as costs were measured.
+    program = replace(TENTH, name="main", kind="other", policy="other", affinity=())
+    machine = Machine(1, _costs(Background((program,))).costs)
+    word = "hackbench:groups=1,fds=2,loops=300"
+    found = schedlab.simulate(word, scheduler="6.12", machine=machine)
+    assert [task.name for task in found.background] == ["other/main"]
+    assert "main" in {task.name for task in found.tasks}
+
+
 def test_it_is_random_and_follows_the_seed() -> None:
     task = replace(TENTH, kind="kcompactd0", period="exponential", policy="other")
     costs = _costs(Background((task,))).costs

@@ -69,7 +69,14 @@ class BackgroundTask:
         return sum(self.runs_ns) / len(self.runs_ns) / max(self.interval_ns, 1)
 
     def described(self) -> dict[str, object]:
-        """Return the task as the core reads it: it sleeps, runs, and so on."""
+        """Return the task as the core reads it: it sleeps, runs, and so on.
+
+        A program may be called as a task of the workload is that it runs beside.
+
+        >>> BackgroundTask("main", "other", "other", 0, (), 1_000_000, 0, "exponential", (9_000,),
+        ...                9, 0).described()["name"]
+        'other/main'
+        """
         attributes = json.loads(Attributes(self.policy, self.nice, None, self.affinity).json)
         mean = sum(self.runs_ns) / len(self.runs_ns)
         sleep = format_time(max(1, round(self.interval_ns - mean)))
@@ -86,7 +93,7 @@ class BackgroundTask:
             for step in ({"run": {"fixed": format_time(self.runs_ns[place])}}, asleep)
         ]
         return {
-            "name": self.name,
+            "name": f"other/{self.name}" if self.kind == "other" else self.name,
             "instances": 1,
             "attributes": attributes,
             "asleep": True,
