@@ -83,6 +83,7 @@ mod sync;
 mod task;
 mod ticks;
 mod timers;
+mod unknown;
 mod wait;
 mod writeback;
 

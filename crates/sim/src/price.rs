@@ -1,11 +1,10 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
-use std::cell::Cell;
-
 use schedlab_model::{Access, Costs, Devices, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
 use crate::task::Task;
+use crate::unknown::{Between, Unknown, named};
 use crate::wait::NONE;
 
 /// The most that anything may cost.
@@ -519,138 +518,10 @@ fn dequeue_in_pass(cpus: u32, costs: &Costs, pass: Time) -> Time {
     if whole { Time::ZERO } else { costs.block.saturating_sub(pass).saturating_sub(costs.system_call) }
 }
 
-/// Costs between CPUs, whose charges are counted where they are unknown.
-#[derive(Debug, Clone, Copy)]
-enum Between {
-    WakeupRemote,
-    Ipi,
-    IpiIdle,
-    IpiTaken,
-    IdleExit,
-    TickRestart,
-    Migration,
-}
-
-impl Between {
-    /// Their names, in the order of the variants.
-    const NAMES: [&'static str; 7] =
-        ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "tick_restart", "migration"];
-}
-
 /// Bytes of the accesses for which the thread that hands them over was measured.
 const DISPATCHED: u32 = 4096;
 
 /// The CPU time of asking for an access, less what of it is charged apart; that of any access where it was not measured.
 fn access_in(measured: Time, apart: Time, devices: &Devices) -> u64 {
     if measured == Time::ZERO { devices.disk_access } else { measured.saturating_sub(apart) }.as_nanos()
-}
-
-/// Costs that were not measured. Those between CPUs are counted as they would be charged; of the others, which every run may need, it is not
-/// known how often.
-#[derive(Debug, Clone, Default)]
-struct Unknown {
-    /// By [`Between`], a bit each.
-    between: u8,
-    charged: [Cell<u64>; Between::NAMES.len()],
-    others: Vec<String>,
-}
-
-impl Unknown {
-    /// # Errors
-    /// [`ModelError::Machine`] for a name that is no cost's.
-    fn new(names: &[String]) -> Result<Self, ModelError> {
-        let known = named(&Costs::ideal()).map(|(name, _)| name);
-        let mut unknown = Self::default();
-        for name in names {
-            if !known.contains(&name.as_str()) {
-                let known = known.join(", ");
-                return Err(ModelError::Machine(format!("costs.unknown: no cost is called '{name}'; costs: {known}")));
-            }
-            match Between::NAMES.iter().position(|between| between == name) {
-                Some(place) => unknown.between |= 1 << place,
-                None => unknown.others.push(name.clone()),
-            }
-        }
-        Ok(unknown)
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.between == 0
-    }
-
-    #[inline]
-    fn charge(&self, cost: Between) {
-        if self.between >> cost as u8 & 1 == 1 {
-            let charged = &self.charged[cost as usize];
-            charged.set(charged.get() + 1);
-        }
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let between = Between::NAMES.iter().zip(&self.charged).filter(|(_, charged)| charged.get() > 0);
-        let counted = between.map(|(name, charged)| {
-            let times = match charged.get() {
-                1 => "once".to_owned(),
-                times => format!("{times} times"),
-            };
-            format!("the cost {name} is unknown: this run needed it {times} and counted it as nothing")
-        });
-        let others = self.others.iter().map(|name| format!("the cost {name} is unknown and counts as nothing"));
-        counted.chain(others).collect()
-    }
-}
-
-/// All costs with their names.
-fn named(costs: &Costs) -> [(&'static str, Time); 49] {
-    [
-        ("switch", costs.switch),
-        ("schedule", costs.schedule),
-        ("put_prev", costs.put_prev),
-        ("cache_refill", costs.cache_refill),
-        ("cache_refill_limit", costs.cache_refill_limit),
-        ("cache_refill_llc", costs.cache_refill_llc),
-        ("wakeup", costs.wakeup),
-        ("lingering", costs.lingering),
-        ("wakeup_remote", costs.wakeup_remote),
-        ("ipi", costs.ipi),
-        ("ipi_idle", costs.ipi_idle),
-        ("ipi_taken", costs.ipi_taken),
-        ("idle_exit", costs.idle_exit),
-        ("idle_switch", costs.idle_switch),
-        ("tick_restart", costs.tick_restart),
-        ("tick", costs.tick),
-        ("system_call", costs.system_call),
-        ("pipe_write", costs.pipe_write),
-        ("pipe_read", costs.pipe_read),
-        ("socket_write", costs.socket_write),
-        ("socket_read", costs.socket_read),
-        ("copy_per_kib", costs.copy_per_kib),
-        ("page", costs.page),
-        ("block", costs.block),
-        ("sleep_timer", costs.sleep_timer),
-        ("next_timer", costs.next_timer),
-        ("interrupt", costs.interrupt),
-        ("timer_taken", costs.timer_taken),
-        ("timer_switch", costs.timer_switch),
-        ("futex_wake", costs.futex_wake),
-        ("futex_wait", costs.futex_wait),
-        ("clock", costs.clock),
-        ("migration", costs.migration),
-        ("balance", costs.balance),
-        ("operation", costs.operation),
-        ("compute", costs.compute),
-        ("tcp_connect", costs.tcp_connect),
-        ("tcp_accept", costs.tcp_accept),
-        ("tcp_write", costs.tcp_write),
-        ("tcp_read", costs.tcp_read),
-        ("start_process", costs.start_process),
-        ("start_thread", costs.start_thread),
-        ("fork_process", costs.fork_process),
-        ("fork_thread", costs.fork_thread),
-        ("begin_process", costs.begin_process),
-        ("exit_process", costs.exit_process),
-        ("exit_thread", costs.exit_thread),
-        ("reap", costs.reap),
-        ("grace_period", costs.grace_period),
-    ]
 }
