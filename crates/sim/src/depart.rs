@@ -46,13 +46,13 @@ impl<S: EventSink> Engine<'_, S> {
     }
 
     /// The previous task has gone to sleep in a call: if its dequeue is delayed (`DEQUEUE_DELAYED`), the pass, for which the next task pays, was shorter.
-    pub(crate) fn linger(&mut self, previous: TaskId, next: TaskId) {
-        if self.prices.lingering_pass == 0 || next == TaskId::IDLE || !self.sched.entity(previous).sched_delayed {
+    pub(crate) fn shorten_pass(&mut self, previous: TaskId, next: TaskId) {
+        if self.prices.delayed_dequeue_pass == 0 || next == TaskId::IDLE || !self.sched.entity(previous).sched_delayed {
             return;
         }
-        self.arena.tasks[previous.index()].lingers = true;
+        self.arena.tasks[previous.index()].pass_shortened = true;
         let debt = &mut self.arena.tasks[next.index()].debt;
-        *debt = debt.saturating_sub(self.prices.lingering_pass);
+        *debt = debt.saturating_sub(self.prices.delayed_dequeue_pass);
     }
 
     /// The CPU's task has checked for the last time, and is among the waiters: it sleeps in `state`, after the scheduler's pass.

@@ -52,8 +52,8 @@ pub(crate) struct Prices {
     pub(crate) dequeue: u64,
     /// What a delayed dequeue saves of such a pass, and of the wake-up that ends the sleep: about a quarter. Counted by instructions in turns through a
     /// pipe, waking a delayed task is 0.7 us of 2.5 cheaper on 6.12, and 0.2 to 0.4 of 1.9 on 7.2.
-    pub(crate) lingering_pass: u64,
-    pub(crate) lingering_wakeup: u64,
+    pub(crate) delayed_dequeue_pass: u64,
+    pub(crate) delayed_dequeue_wakeup: u64,
     /// Half of such a call comes once the task is back.
     goes_back: bool,
     /// Sleeping until a timer expires: a system call, setting the timer, and going to sleep.
@@ -176,7 +176,7 @@ impl Prices {
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
         let depart = if cpus > 1 { pass_to_sleep } else { Time::ZERO };
         let dequeue = dequeue_in_pass(cpus, costs, pass_to_sleep);
-        let lingering_wakeup = (costs.lingering.as_nanos() / 4).min(costs.wakeup.as_nanos());
+        let delayed_dequeue_wakeup = (costs.lingering.as_nanos() / 4).min(costs.wakeup.as_nanos());
         let block = costs.block.saturating_sub(depart);
         // Measured CPU time contains what the simulator charges by itself: the switch back after the sleep for an access and, where a thread hands it
         // over, a preemption before that sleep (`Engine::write_block`).
@@ -216,8 +216,8 @@ impl Prices {
             depart: depart.as_nanos(),
             pass_to_sleep: pass_to_sleep.as_nanos(),
             dequeue: dequeue.as_nanos(),
-            lingering_pass: costs.lingering.as_nanos() - lingering_wakeup,
-            lingering_wakeup,
+            delayed_dequeue_pass: costs.lingering.as_nanos() - delayed_dequeue_wakeup,
+            delayed_dequeue_wakeup,
             goes_back: cpus == 1,
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),

@@ -82,9 +82,9 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// What a delayed dequeue that has shortened the pass with which the task went to sleep saves of its wake-up.
     #[inline]
-    pub(crate) fn lingering_wakeup(&self, task: u32) -> u64 {
+    pub(crate) fn delayed_dequeue_wakeup(&self, task: u32) -> u64 {
         let record = &self.arena.tasks[task as usize];
-        if record.was_delayed && record.lingers { self.prices.lingering_wakeup } else { 0 }
+        if record.was_delayed && record.pass_shortened { self.prices.delayed_dequeue_wakeup } else { 0 }
     }
 
     /// Whether the CPU's current task, which is marked for rescheduling, goes on in the kernel: with `preempt=none` until it sleeps or leaves that, and

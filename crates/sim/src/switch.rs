@@ -234,7 +234,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.hold_clock(target);
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.prices.wakeup_remote() + self.ipi_to(target) };
-        let cost = self.prices.wakeup - self.lingering_wakeup(task) + remote;
+        let cost = self.prices.wakeup - self.delayed_dequeue_wakeup(task) + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit =
@@ -422,7 +422,7 @@ impl<S: EventSink> Engine<'_, S> {
             }
         }
         if in_call {
-            self.linger(previous, next);
+            self.shorten_pass(previous, next);
         }
         if was_idle != (next == TaskId::IDLE) {
             self.busy_changed(cpu, was_idle);

@@ -53,7 +53,7 @@ pub(crate) struct Task {
     /// It was woken in delayed dequeue, and was not switched in yet.
     pub(crate) was_delayed: bool,
     /// Its delayed dequeue has shortened the pass with which it went to sleep.
-    pub(crate) lingers: bool,
+    pub(crate) pass_shortened: bool,
     /// It was woken while it departed, which takes effect once it is off.
     pub(crate) recalled: bool,
     /// It is other work of the machine: the CPU time of its steps is all that it takes.
@@ -180,7 +180,7 @@ impl Task {
             slept: false,
             zombie: false,
             was_delayed: false,
-            lingers: false,
+            pass_shortened: false,
             recalled: false,
             background: false,
         }
@@ -213,9 +213,9 @@ impl Task {
     /// saves nothing more, and pays if it was dequeued after all.
     #[inline]
     pub(crate) const fn came(&mut self, price: u64, prices: &Prices) -> u64 {
-        match (std::mem::replace(&mut self.was_delayed, false), std::mem::replace(&mut self.lingers, false)) {
+        match (std::mem::replace(&mut self.was_delayed, false), std::mem::replace(&mut self.pass_shortened, false)) {
             (true, false) => price.saturating_sub(prices.lingering),
-            (false, true) => price + prices.lingering_pass,
+            (false, true) => price + prices.delayed_dequeue_pass,
             (true, true) | (false, false) => price,
         }
     }
