@@ -218,7 +218,7 @@ def test_where_recordings_are_refused_the_rest_is_still_judged(
     register = Register.parse(text).of(["host"])
     monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
     told: list[str] = []
-    there = collecting.collect(register, "host", tmp_path, told.append, anew=Anew())
+    there = collecting.collect(register, "host", tmp_path, told.append, anew=Anew(1, quick=True))
     assert isinstance(there, Collected)
     assert len([line for line in told if "not recorded: the kernel lost events" in line]) == 9
     assert len(there.real["pi"]) == 3
@@ -237,6 +237,7 @@ def test_the_kernels_own_intervals_are_fixed_before_anything_is_judged(
     file.write_text(SMALL, encoding="utf-8")
     monkeypatch.setattr(collecting, "at", lambda _: nullcontext(_WithHoles()))
     arguments = [str(file), "--noise", str(intervals), "--directory", str(tmp_path)]
+    arguments += ["--calibrations", "1", "--quick"]
     assert main([*arguments, "--place", "host", "--fix"]) == 0
     # All its runs are the same, and none of them is one that is judged.
     assert noise.read(intervals) == {("host", "pi"): {"share": 0.0, "turnaround": 0.0}}

@@ -345,8 +345,12 @@ def test_a_recording_of_a_busy_guest_is_a_background(tmp_path: Path) -> None:
     found = schedlab.simulate("hogs:tasks=1,time=6s", scheduler="6.12", machine=machine)
     taken = {task.name.rpartition("-")[0]: task.run_ns for task in found.background}
     assert taken["busy"] == pytest.approx(200_000_000, rel=0.03)
-    # Those that timers wake go on: three times as often in 6 s as in 2.
+    # Kernel threads that timers wake go on: three times as often in 6 s as in 2. Each wakes a few
+    # times at random, so that they are counted together.
     recorded = infer(recording, costs="ideal", ending="time").behaviour.tasks
-    more = [task.wakeups / max(recorded[task.name].wakeups, 1) for task in found.background]
-    assert 2 <= max(more) <= 4
+    timed = [
+        task for task in found.background if task.name.startswith(("rcu", "kworker/0", "kcom"))
+    ]
+    more = sum(task.wakeups for task in timed) / sum(recorded[task.name].wakeups for task in timed)
+    assert 2 <= more <= 4
     assert [task.name for task in found.tasks] == ["hog"]
