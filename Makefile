@@ -257,7 +257,7 @@ check-prediction: guest-kernels
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload pi --workload schbench
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload interactive --repeats 2
 	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check --calibrations 1 --quick \
-		--place vm:6.1 --count 2 --runs 2 --judge HEAD --refuted 0.01
+		--place vm:6.1 --count 2 --runs 2 --without hackbench --judge HEAD --refuted 0.01
 
 WHAT_IF := -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml --directory out/fidelity-what-if
 

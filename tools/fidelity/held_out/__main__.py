@@ -9,7 +9,7 @@ from pathlib import Path
 from fidelity import command
 from fidelity.behaviour.register import Register
 from fidelity.held_out.collect import Found, collect
-from fidelity.held_out.draw import seeds_of
+from fidelity.held_out.draw import KINDS, seeds_of
 from fidelity.held_out.errors import errors
 from fidelity.held_out.page import amount, figure, page
 from fidelity.held_out.plan import Plan
@@ -29,6 +29,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--place", action="append", default=[], help="only that place")
     parser.add_argument("--count", type=int, help="so many workloads, in place of the plan's")
     parser.add_argument("--runs", type=int, help="so many real runs of each")
+    parser.add_argument(
+        "--without",
+        metavar="KIND",
+        choices=list(KINDS),
+        action="append",
+        default=[],
+        help="draw none of that kind, and the next one in its place",
+    )
     parser.add_argument(
         "--background", choices=["calibrated", "none"], default="calibrated", help="what else runs"
     )
@@ -65,12 +73,16 @@ def _run(given: argparse.Namespace) -> bool:
         raise InputError("--count and --runs are whole numbers from 1 on")
     if given.refuted is not None and not 0 < given.refuted < 1:
         raise InputError(f"--refuted is {given.refuted:g}; allowed: above 0, below 1")
+    # Enough that others can take the place of what is left out.
+    many = count * len(KINDS) if given.without else count
     if given.judge is None:
-        seeds, judged = list(range(count)), f"Seeds 0 to {count - 1}, those of development."
+        seeds, judged = list(range(many)), f"The first {count} seeds, those of development."
     else:
         commit = _commit(given.judge)
-        seeds = seeds_of(commit, count)
+        seeds = seeds_of(commit, many)
         judged = f"{count} workloads a place, whose seeds follow from commit {commit[:12]}."
+    if given.without:
+        judged += f" No {' or '.join(given.without)}."
     found: dict[str, Found] = {}
     for place in given.place or plan.places:
         try:
@@ -79,9 +91,11 @@ def _run(given: argparse.Namespace) -> bool:
                 place,
                 seeds,
                 given.directory,
+                count=count,
                 note=say,
                 anew=command.anew(given),
                 background=given.background != "none",
+                without=given.without,
             )
         except SchedlabError as error:
             say(f"{place}: {error}")

@@ -2,21 +2,21 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from fidelity import run_store
-from fidelity.held_out.draw import Drawn, draw
+from fidelity.held_out.draw import Drawn, besides, draw
 from fidelity.held_out.plan import Plan
 from fidelity.observation import Observation, simulations
 from fidelity.places import Anew, Place, at, rules_at
 from fidelity.run_store import RunStore
 from fidelity.time_left import time_left
 from schedlab.boundary.errors import SchedlabError
-from schedlab.model import Machine, Scheduler
+from schedlab.model import Machine
 
 Note = Callable[[str], None]
 
@@ -67,6 +67,8 @@ def collect(
     note: Note,
     anew: Anew | None,
     background: bool = True,
+    without: Collection[str] = (),
+    count: int | None = None,
 ) -> Found:
     """Run and simulate the workloads of some seeds at a place.
 
@@ -78,6 +80,8 @@ def collect(
         note: told of progress.
         anew: how what is not kept is made; None takes what there is.
         background: whether what else runs there is simulated.
+        without: kinds that are left out.
+        count: how many workloads at most, of all seeds without it.
 
     Raises:
         SchedlabError: the place cannot be reached, or nothing is kept of it.
@@ -85,7 +89,8 @@ def collect(
     kept = RunStore(directory, place)
     alone, recorded = (kept.costs(recorded=way, anew=anew) for way in (False, True))
     rules = rules_at(place, alone.kernel, alone.hz)
-    found = [Predicted(one) for one in _drawn(seeds, alone.cpus, rules)]
+    drawn = (draw(seed, cpus=alone.cpus, slices=rules.has_slices, quotas=True) for seed in seeds)
+    found = [Predicted(one) for one in besides(without, drawn, count)]
     if anew is not None:
         _run(plan, place, found, kept, note)
     for one in found:
@@ -109,10 +114,6 @@ def collect(
                 one.why_not = f"simulated: {error}"
             note(f"{place}: {one.drawn.workload.name} simulated")
     return Found(kept.kernel or alone.kernel, alone.cpus, kept.clock, found)
-
-
-def _drawn(seeds: Sequence[int], cpus: int, rules: Scheduler) -> list[Drawn]:
-    return [draw(seed, cpus=cpus, slices=rules.has_slices, quotas=True) for seed in seeds]
 
 
 def _key(drawn: Drawn, block: int, *, recorded: bool) -> str:

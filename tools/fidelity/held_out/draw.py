@@ -6,8 +6,9 @@ before the code is fixed.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,21 @@ def draw(seed: int, *, cpus: int, slices: bool, quotas: bool = False) -> Drawn:
     if isinstance(found, str):
         return Drawn(seed, kind, Workload.parse(found))
     return Drawn(seed, kind, Workload.from_dict({"name": f"{kind}-{seed}", **found}))
+
+
+def besides(without: Collection[str], drawn: Iterable[Drawn], count: int | None) -> list[Drawn]:
+    """Return the first workloads that are of none of some kinds.
+
+    Args:
+        without: the kinds.
+        drawn: workloads.
+        count: how many at most; all of them without it.
+
+    >>> drawn = (draw(seed, cpus=1, slices=True) for seed in range(9))
+    >>> [one.kind for one in besides(["periodic"], drawn, 2)]
+    ['computing', 'bursty']
+    """
+    return list(islice((one for one in drawn if one.kind not in without), count))
 
 
 class Chance:
