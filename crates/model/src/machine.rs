@@ -230,6 +230,9 @@ pub struct Costs {
     pub socket_read: Time,
     /// Copying 1024 bytes into or out of the kernel.
     pub copy_per_kib: Time,
+    /// Further time of writing 1024 bytes to a stream socket: memory for them (`sock_alloc_send_pskb`), which the kernel clears where it is built to. In
+    /// files without it, it is a part of `copy_per_kib`.
+    pub skb_per_kib: Time,
     /// A fresh page of memory for messages on their way: taking it from the kernel, which clears it where it is built to,
     /// and giving it back; billed to the writer.
     pub page: Time,

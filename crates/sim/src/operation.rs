@@ -471,7 +471,8 @@ fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, p
     }
     // A look at the pages only where they cost anything.
     let pages = if prices.page > 0 { channel.fresh_pages(record.planned, first, slabs) } else { 0 };
-    entry.saturating_add(prices.copy(record.planned)).saturating_add(prices.page.saturating_mul(pages))
+    let filled = prices.fill(channel.is_pipe(), record.planned);
+    entry.saturating_add(filled).saturating_add(prices.page.saturating_mul(pages))
 }
 
 /// What a read can move now, and the time that takes.

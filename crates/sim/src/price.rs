@@ -41,6 +41,7 @@ pub(crate) struct Prices {
     write: [u64; 2],
     read: [u64; 2],
     copy_per_kib: u64,
+    skb_per_kib: u64,
     pub(crate) page: u64,
     /// Going to sleep because something is missing, up to the last check whether it is there; and the pass of the scheduler after that,
     /// within which other CPUs can provide it. On one CPU there are no others, and the check comes last.
@@ -211,6 +212,7 @@ impl Prices {
             write: [call(costs.socket_write), call(costs.pipe_write)],
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
+            skb_per_kib: costs.skb_per_kib.as_nanos(),
             page: costs.page.as_nanos(),
             block: block.as_nanos(),
             depart: depart.as_nanos(),
@@ -450,6 +452,13 @@ impl Prices {
     #[inline]
     const fn way_back(&self, entry: u64) -> u64 {
         if self.goes_back { entry / 2 } else { 0 }
+    }
+
+    /// Copying `bytes` into a pipe, or into a socket's fresh memory, rounded down.
+    #[inline]
+    pub(crate) const fn fill(&self, pipe: bool, bytes: u32) -> u64 {
+        let memory = if pipe { 0 } else { self.skb_per_kib.saturating_mul(bytes as u64) / 1024 };
+        self.copy(bytes).saturating_add(memory)
     }
 
     /// Copying `bytes` into or out of the kernel, rounded down.

@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 49] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 50] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -102,6 +102,7 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 49] {
         ("socket_write", costs.socket_write),
         ("socket_read", costs.socket_read),
         ("copy_per_kib", costs.copy_per_kib),
+        ("skb_per_kib", costs.skb_per_kib),
         ("page", costs.page),
         ("block", costs.block),
         ("sleep_timer", costs.sleep_timer),

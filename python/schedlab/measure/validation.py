@@ -265,7 +265,8 @@ def message_cost(settings: Settings, costs: Costs) -> int:
     """
     kind = "pipe" if settings.pipe else "socket"
     times = costs.times
-    copying = round(2 * settings.datasize * times["copy_per_kib"] / 1024)
+    per_kib = 2 * times["copy_per_kib"] + (0 if settings.pipe else times["skb_per_kib"])
+    copying = round(settings.datasize * per_kib / 1024)
     ends = times[f"{kind}_write"] + times[f"{kind}_read"]
     return ends + 2 * times["system_call"] + copying + times["switch"]
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
-use super::labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
+use super::labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, hop, message, sizes};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 
@@ -168,6 +168,7 @@ impl Found<'_> {
             socket_write: time("socket_write"),
             socket_read: time("socket_read"),
             copy_per_kib: time("copy_per_kib"),
+            skb_per_kib: time("skb_per_kib"),
             page: time("page"),
             block: time("block"),
             sleep_timer: time("sleep_timer"),
@@ -219,21 +220,24 @@ fn anywhere(found: &Found<'_>, kind: &str, verb: &str, bytes: usize, cpus: u32) 
 fn messages(found: &mut Found<'_>, cpus: u32) {
     found.cost("system_call", found.direct("system_call"), 0.0);
     let system_call = found.get("system_call");
-    let mut copies = Vec::new();
+    let (mut copies, mut fills) = (Vec::new(), None);
     for (name, kind, verb) in [
         ("pipe_write", "pipe", "write"),
         ("pipe_read", "pipe", "read"),
         ("socket_write", "socket", "write"),
         ("socket_read", "socket", "read"),
     ] {
-        let [small, large] = SIZES.map(|bytes| anywhere(found, kind, verb, bytes, cpus));
+        let sizes = sizes(kind);
+        let [small, large] = sizes.map(|bytes| anywhere(found, kind, verb, bytes, cpus));
         found.cost(name, small, system_call);
         if let (Some(small), Some(large)) = (small, large) {
-            copies.push((large.less(small.median_ns).times(1024.0 / (SIZES[1] - SIZES[0]) as f64), 1.0));
+            let copy = large.less(small.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64);
+            if name == "socket_write" { fills = Some(copy) } else { copies.push((copy, 1.0)) }
         }
     }
-    // Four ways of copying, one cost: their mean.
+    // Three ways of copying alone, one cost: their mean. A socket takes memory for each message besides.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
+    found.cost("skb_per_kib", fills, found.get("copy_per_kib"));
     found.cost("page", found.direct("fresh_page"), 0.0);
 }
 
@@ -334,8 +338,9 @@ mod tests {
         ] {
             // A reader on the other CPU is as much slower as one on this CPU is faster.
             for (place, further) in [("here", -10.0), ("there", 10.0)] {
-                for bytes in SIZES {
-                    let copied = ns(costs.copy_per_kib) * (bytes - SIZES[0]) as f64 / 1024.0;
+                for bytes in sizes(kind) {
+                    let filled = if cost == costs.socket_write { ns(costs.skb_per_kib) } else { 0.0 };
+                    let copied = (ns(costs.copy_per_kib) + filled) * (bytes - 1) as f64 / 1024.0;
                     add(&message(kind, verb, bytes, place), call + ns(cost) + copied + further);
                 }
             }
@@ -435,6 +440,7 @@ mod tests {
             socket_write: ns(820),
             socket_read: ns(1_000),
             copy_per_kib: ns(120),
+            skb_per_kib: ns(40),
             page: ns(350),
             block: ns(950),
             sleep_timer: ns(610),
@@ -477,7 +483,7 @@ mod tests {
         let costs = example();
         let derived = derive(&measured(&costs), 2);
         assert_eq!(derived.costs, costs);
-        assert_eq!(derived.spread.len(), 50);
+        assert_eq!(derived.spread.len(), 51);
         assert!(derived.notes.is_empty(), "{:?}", derived.notes);
     }
 

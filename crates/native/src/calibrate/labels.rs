@@ -11,8 +11,10 @@ pub(super) const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
 /// The name of a hop in the ring of semaphores.
 pub(super) const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
 
-/// Bytes of the two sizes of message whose difference is copying.
-pub(super) const SIZES: [usize; 2] = [1, 4096];
+/// Bytes of the two sizes of message whose difference is copying: a page for a pipe, and what a socket keeps in half of one.
+pub(super) fn sizes(kind: &str) -> [usize; 2] {
+    [1, if kind == "pipe" { 4096 } else { 2048 }]
+}
 
 /// The name of a message's time.
 pub(super) fn message(kind: &str, verb: &str, bytes: usize, place: &str) -> String {

@@ -33,7 +33,7 @@ use crate::NativeError;
 use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
-use labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, SIZES, hop, message};
+use labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, hop, message, sizes};
 use stats::Samples;
 pub use stats::Spread;
 use waking::Where;
@@ -135,7 +135,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("system_call", messages::system_call(bench));
     samples.add("exchange_of_a_byte", messages::exchange(bench)?);
     for (kind, name) in [(ChannelKind::Pipe, "pipe"), (ChannelKind::Socket, "socket")] {
-        for bytes in SIZES {
+        for bytes in sizes(name) {
             for (place, cpu) in [("here", Some(bench.here)), ("there", bench.there)] {
                 let Some(cpu) = cpu else { continue };
                 let (writes, reads) = messages::stream(bench, kind, bytes, cpu)?;

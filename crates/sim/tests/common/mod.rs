@@ -39,6 +39,7 @@ pub fn some_costs() -> Costs {
         socket_write: nanos(710),
         socket_read: nanos(500),
         copy_per_kib: nanos(80),
+        skb_per_kib: nanos(30),
         page: Time::ZERO,
         compute: Time::ZERO,
         lingering: Time::ZERO,
