@@ -124,8 +124,8 @@ impl Newborn {
             // Maps the page now, not while the clock runs.
             world.shared.slot(slot).end.store(0, Relaxed);
         }
-        // What making and setting up the task took is not the task's doing.
-        if world.delays {
+        // What making and setting up the task took is not the task's doing. One that others make in the run waits for its CPU from then on.
+        if world.delays && first {
             task.delays_before = delays().unwrap_or_default();
         }
         task.usage_before = usage();

@@ -54,6 +54,18 @@ fn a_timer_keeps_its_period_and_a_run_its_duration() {
 }
 
 #[test]
+fn a_task_that_is_made_in_the_run_waits_from_then_on() {
+    // It has its maker's policy and CPU as it is made, where it waits until that has computed for 20 ms.
+    let outcome = outcome_of_text(
+        r#"{"tasks": {
+            "parent": {"policy": "SCHED_FIFO", "priority": 5, "cpus": [0], "loop": 1, "fork": "child", "run": 20000},
+            "child": {"instance": 0, "cpus": [0], "loop": 1, "run": 500}}}"#,
+        &["--delays"],
+    );
+    assert!(task(&outcome, "child").wait_ns >= 15_000_000, "{outcome:?}");
+}
+
+#[test]
 fn requests_files_and_memory_are_real() {
     let directory = std::env::temp_dir();
     let outcome = outcome_of_text(
