@@ -77,6 +77,26 @@ def test_unknown_costs_name_the_known_ones() -> None:
         schedlab.Machine(1, "free")
 
 
+@pytest.mark.parametrize(
+    ("clock", "cpus", "speed"),
+    [("instructions", 2, "turns"), ("instructions", 1, ""), ("host", 2, ""), ("", 2, "")],
+)
+def test_cpus_of_a_guest_that_counts_instructions_have_turns(
+    tmp_path: Path, clock: str, cpus: int, speed: str
+) -> None:
+    file = tmp_path / "costs.toml"
+    file.write_text(f'[machine]\ncpus = {cpus}\nclock = "{clock}"\n[costs]\nswitch = "2us"\n')
+    machine = schedlab.Machine(cpus, file)
+    assert machine.speed == speed
+    # Said again they are the same, and what is said goes before the costs.
+    assert schedlab.Machine.from_json(machine.json, machine.costs.name) == machine
+    assert schedlab.Machine(cpus, file, speed="turbo=100%").speed == "turbo=100%"
+    # Each of as many tasks as there are CPUs has as large a part of one CPU's work.
+    found = schedlab.simulate(f"hogs:tasks={cpus},time=1ms", scheduler="6.1", machine=machine)
+    work = 1_000_000 + 2_000
+    assert found.elapsed_ns == (cpus * work if speed else work)
+
+
 def test_calibrated_costs_of_a_machine_never_calibrated_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -84,6 +84,9 @@ impl From<Percentage> for String {
 /// of the socket busy that runs at 130 % of the nominal speed, with two each at 120 %, with three or more at 100 %. A third busy thread
 /// of a core has its own number after another `/`; the last number holds for more. A socket is a node of the [`Topology`].
 ///
+/// As text `turns`: all CPUs have turns on one, as those of a guest that QEMU runs in one thread. With two busy each works half as fast, with three a
+/// third, whatever the topology.
+///
 /// ```
 /// use schedlab_model::{Speed, Topology};
 /// let speed: Speed = "smt=62.5%,turbo=130%/120%".parse()?;
@@ -91,6 +94,7 @@ impl From<Percentage> for String {
 /// // Millionths of the nominal speed: busy threads of the core, busy cores of the socket.
 /// assert_eq!([speed.rate(1, 1), speed.rate(2, 1), speed.rate(2, 2)], [1_300_000, 812_500, 750_000]);
 /// assert!(speed.validate(4, &Topology::default()).is_err());
+/// assert_eq!("turns".parse::<Speed>()?.rate(1, 2), 500_000);
 /// # Ok::<(), schedlab_model::ModelError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +106,9 @@ pub struct Speed {
     /// Of a core while one, two, … cores of its socket are busy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turbo: Vec<Percentage>,
+    /// All CPUs have turns on one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub turns: bool,
 }
 
 /// The forms in which it is written: as text, or field by field.
@@ -119,6 +126,8 @@ struct Fields {
     smt: Vec<Percentage>,
     #[serde(default)]
     turbo: Vec<Percentage>,
+    #[serde(default)]
+    turns: bool,
 }
 
 impl TryFrom<Form> for Speed {
@@ -127,7 +136,7 @@ impl TryFrom<Form> for Speed {
     fn try_from(form: Form) -> Result<Self, ModelError> {
         match form {
             Form::Text(text) => text.parse(),
-            Form::Fields(Fields { smt, turbo }) => Ok(Self { smt, turbo }),
+            Form::Fields(Fields { smt, turbo, turns }) => Ok(Self { smt, turbo, turns }),
         }
     }
 }
@@ -141,14 +150,17 @@ impl Speed {
         *self == Self::default()
     }
 
-    /// Whether every CPU always is as fast, however many are busy.
+    /// Whether every CPU does as much by a clock of its own, however many are busy.
     pub fn is_nominal(&self) -> bool {
         self.smt.iter().chain(&self.turbo).all(|part| *part == Percentage::WHOLE)
     }
 
     /// The speed of a busy CPU, in millionths of the nominal one, while `threads` of its core's and `cores` of its socket's are busy,
-    /// itself among them.
+    /// itself among them. CPUs that have turns are cores of one socket.
     pub fn rate(&self, threads: u32, cores: u32) -> u32 {
+        if self.turns {
+            return Self::NOMINAL / cores.max(1);
+        }
         let of = |numbers: &[Percentage], place: u32| {
             let place = (place as usize).min(numbers.len().saturating_sub(1));
             numbers.get(place).copied().unwrap_or(Percentage::WHOLE).thousandths()
@@ -157,18 +169,21 @@ impl Speed {
         share * of(&self.turbo, cores.saturating_sub(1))
     }
 
-    /// The least rate there may be, in millionths of the nominal speed.
-    pub fn least_rate(&self) -> u32 {
-        self.rate(u32::MAX, u32::MAX)
+    /// The least rate there may be on a machine of `cpus` CPUs, in millionths of the nominal speed.
+    pub fn least_rate(&self, cpus: u32) -> u32 {
+        self.rate(cpus, cpus)
     }
 
     /// Checks the numbers for a machine of `cpus` CPUs.
     ///
     /// # Errors
-    /// [`ModelError::Machine`] for more numbers than threads or cores there are, for numbers that grow, and for busy threads that
-    /// are faster than a thread alone.
+    /// [`ModelError::Machine`] for more numbers than threads or cores there are, for numbers that grow, for busy threads that
+    /// are faster than a thread alone, and for numbers beside turns.
     pub fn validate(&self, cpus: u32, topology: &Topology) -> Result<(), ModelError> {
         let wrong = |why: String| Err(ModelError::Machine(format!("speed: {why}")));
+        if self.turns && !(self.smt.is_empty() && self.turbo.is_empty()) {
+            return wrong(format!("'{self}'; allowed: turns alone, without smt and turbo"));
+        }
         let cores = topology.node.unwrap_or(cpus) / topology.smt;
         for (name, numbers, most) in [("smt", &self.smt, topology.smt - 1), ("turbo", &self.turbo, cores)] {
             if numbers.len() as u64 > u64::from(most) {
@@ -198,7 +213,8 @@ impl fmt::Display for Speed {
         let list = |numbers: &[Percentage]| numbers.iter().map(Percentage::to_string).collect::<Vec<_>>().join("/");
         let parts = [("smt", &self.smt), ("turbo", &self.turbo)];
         let said = parts.into_iter().filter(|(_, numbers)| !numbers.is_empty());
-        let said: Vec<String> = said.map(|(name, numbers)| format!("{name}={}", list(numbers))).collect();
+        let numbers = said.map(|(name, numbers)| format!("{name}={}", list(numbers)));
+        let said: Vec<String> = numbers.chain(self.turns.then(|| "turns".to_owned())).collect();
         write!(f, "{}", said.join(","))
     }
 }
@@ -209,11 +225,15 @@ impl FromStr for Speed {
     fn from_str(text: &str) -> Result<Self, ModelError> {
         let mut speed = Self::default();
         for part in text.split(',') {
+            if part == "turns" {
+                speed.turns = true;
+                continue;
+            }
             let numbers = match part.split_once('=') {
                 Some(("smt", numbers)) => (&mut speed.smt, numbers),
                 Some(("turbo", numbers)) => (&mut speed.turbo, numbers),
                 _ => {
-                    let allowed = "allowed: smt=P%, turbo=P%/P%/…, with a comma between";
+                    let allowed = "allowed: smt=P%, turbo=P%/P%/…, with a comma between, or turns";
                     return Err(ModelError::Machine(format!("speed: '{part}'; {allowed}")));
                 }
             };
@@ -233,7 +253,15 @@ mod tests {
         // 150 % of one core; 60 % of it for each of two threads; 50 % of 125 % for each of three, and of eight.
         let rates = [speed.rate(1, 1), speed.rate(2, 1), speed.rate(3, 2), speed.rate(8, 9)];
         assert_eq!(rates, [1_500_000, 900_000, 625_000, 625_000]);
-        assert_eq!((Speed::default().rate(4, 4), speed.least_rate()), (Speed::NOMINAL, 625_000));
+        assert_eq!((Speed::default().rate(4, 4), speed.least_rate(8)), (Speed::NOMINAL, 625_000));
+    }
+
+    #[test]
+    fn cpus_that_have_turns_share_one() {
+        let speed: Speed = "turns".parse().unwrap();
+        assert_eq!([speed.rate(1, 1), speed.rate(1, 3), speed.least_rate(8)], [1_000_000, 333_333, 125_000]);
+        assert_eq!((speed.to_string(), speed.is_default(), speed.is_nominal()), ("turns".to_owned(), false, true));
+        assert_eq!(speed, serde_json::from_str(r#"{"turns": true}"#).unwrap());
     }
 
     #[test]
@@ -256,6 +284,7 @@ mod tests {
             ("turbo=130%/120%/110%", "turbo has 3 numbers; a socket's cores in this topology allow 2"),
             ("turbo=110%/120%", "turbo: 120% after 110%"),
             ("smt=101%", "smt = 101%; allowed: up to 100%"),
+            ("turns,turbo=90%", "'turbo=90%,turns'; allowed: turns alone, without smt and turbo"),
         ] {
             let error = text.parse::<Speed>().unwrap().validate(4, &two).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -37,6 +37,8 @@ pub(crate) struct Cpu {
     pub(crate) online: bool,
     /// Its task looks at the clock of its CPU time to compute for just so long: whatever interrupts it from `clock_from` on is a part of that.
     pub(crate) clocked: bool,
+    /// What it does before `clock_from` takes so many times as long as at its nominal speed.
+    stretch: u32,
     /// What it will have worked for its task beyond the operation by `end`, in millionths of a nanosecond at the nominal speed.
     pub(crate) spare: u64,
     /// When its task has looked at that clock first, if it is not interrupted before.
@@ -77,6 +79,7 @@ impl Cpu {
         called: false,
         online: true,
         clocked: false,
+        stretch: 1,
         clock_from: 0,
         busy: 0,
         switches: 0,
@@ -101,7 +104,19 @@ impl Cpu {
             Some(until @ 1..) => now.saturating_add(until).saturating_add(task.debt),
             _ => 0,
         };
+        self.stretch = 1;
         task.due(until == Some(0) || task.background)
+    }
+
+    /// What the current task does before its first look at a clock takes `stretch` times as long from now on; returns whether that is another number.
+    pub(crate) fn stretch_until_clock(&mut self, now: u64, stretch: u32) -> bool {
+        let before = self.clock_from.saturating_sub(now);
+        if !self.clocked || stretch == self.stretch || before == 0 {
+            return false;
+        }
+        let longer = before.div_ceil(u64::from(self.stretch)) * u64::from(stretch);
+        (self.end, self.clock_from, self.stretch) = (self.end - before + longer, now + longer, stretch);
+        true
     }
 
     /// Ticks came, so many, the first one at `first` and the last one at `last`.
@@ -139,6 +154,7 @@ impl Cpu {
     /// much by.
     #[inline]
     pub(crate) fn suspend(&mut self, now: u64) -> u64 {
+        self.stretch_until_clock(now, 1);
         let left = self.end - now;
         self.end = now;
         if self.rate == NOMINAL && self.spare == 0 {

@@ -109,7 +109,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         hotplug::check(program, machine)?;
         let rules = Rules::new(scheduler, machine.cpus)?;
         let (cost, period) = (machine.costs.tick, rules.tick_time());
-        if !ticks_leave_time(cost.as_nanos(), period.as_nanos(), machine.speed.least_rate()) {
+        if !ticks_leave_time(cost.as_nanos(), period.as_nanos(), machine.speed.least_rate(machine.cpus)) {
             return Err(SimError::TickCost { cost, period });
         }
         let mut prices = Prices::new(machine, &rules.set)?;
@@ -381,7 +381,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let record = &self.arena.cpus[cpu as usize];
         let idle = record.current == NONE && record.resched_at == NEVER && record.online;
         if idle && self.sched.need_resched(CpuId(cpu)) {
-            self.rouse(cpu, self.prices.idle_exit());
+            self.rouse(cpu, self.prices.idle_exit(), false);
         } else {
             self.refresh(cpu);
         }

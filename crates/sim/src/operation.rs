@@ -55,6 +55,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.end = self.now;
             record.bill(cost);
             if record.end > self.now {
+                self.adopt_stretch(cpu);
                 break;
             }
             complete = true;
@@ -227,7 +228,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                let armed = if record.background { 0 } else { self.prices.armed() };
+                let armed = if record.background { 0 } else { self.takes(cpu, self.prices.armed(), false) };
                 self.set_timer(task, time.as_nanos().saturating_sub(armed));
                 self.switch(cpu, TaskState::Interruptible);
             }

@@ -1,9 +1,13 @@
-//! CPUs whose speed follows what else is busy: threads of a core that share it, and turbo by the number of busy cores of a socket.
+//! CPUs whose speed follows what else is busy: threads of a core that share it, turbo by the number of busy cores of a socket, and CPUs that
+//! have turns on one.
 //!
 //! A CPU's rate is a whole number of millionths of the nominal speed, so that the work it does in a time, `rate × nanoseconds`, is a
 //! whole number of millionths of a nanosecond of nominal work. Nothing is ever rounded away: an operation is complete at the first
 //! nanosecond by which its work is done, and what its CPU did of that nanosecond beyond it is credited to the task, towards its next
 //! operation. So of every task, ∫ rate dt over the time it ran is exactly what it was told to do, plus what remains of its credit.
+//!
+//! Where CPUs have turns, clocks go on in others' turns: computing by a clock takes the time that it is told, and what comes before the first look at
+//! that takes as many times as long as CPUs are busy.
 
 use schedlab_model::{EventSink, Machine, Speed};
 use schedlab_program::Op;
@@ -48,15 +52,16 @@ impl Pace {
             return None;
         }
         let (topology, cpus) = (&machine.topology, machine.cpus);
-        let places: Vec<(u32, u32)> =
-            (0..cpus).map(|cpu| (topology.core(cpu, cpus), topology.node_of(cpu, cpus))).collect();
-        let mut sockets = vec![Vec::new(); topology.nodes(cpus) as usize];
+        let turns = machine.speed.turns;
+        let place = |cpu| if turns { (cpu, 0) } else { (topology.core(cpu, cpus), topology.node_of(cpu, cpus)) };
+        let places: Vec<(u32, u32)> = (0..cpus).map(place).collect();
+        let mut sockets = vec![Vec::new(); if turns { 1 } else { topology.nodes(cpus) as usize }];
         for ((_, socket), cpu) in places.iter().zip(0..) {
             sockets[*socket as usize].push(cpu);
         }
         Some(Box::new(Self {
             speed: machine.speed.clone(),
-            busy_threads: vec![0; (cpus / topology.smt) as usize],
+            busy_threads: vec![0; if turns { cpus } else { cpus / topology.smt } as usize],
             busy_cores: vec![0; sockets.len()],
             since: vec![0; cpus as usize],
             books: Vec::new(),
@@ -87,6 +92,11 @@ impl Pace {
     fn enter(&mut self, cpu: u32, record: &Cpu, now: u64) {
         let since = std::mem::replace(&mut self.since[cpu as usize], now);
         self.books[record.current as usize].work += u128::from(now - since) * u128::from(record.rate);
+    }
+
+    /// How many times as long as at its nominal speed a CPU takes where CPUs have turns; an idle one takes its own as well.
+    fn stretch(&self, idles: bool) -> u32 {
+        if self.speed.turns { (self.busy_cores[0] + u32::from(idles)).max(1) } else { 1 }
     }
 
     /// What a task was told to do and did, its operations' costs among it, in nanoseconds of nominal work.
@@ -132,7 +142,8 @@ impl<S: EventSink> Engine<'_, S> {
         for place in 0..pace.sockets[socket].len() {
             let Some(pace) = &self.pace else { return };
             let other = pace.sockets[socket][place];
-            if other != cpu && self.arena.cpus[other as usize].current != NONE && self.adopt_rate(other) {
+            let busy = other != cpu && self.arena.cpus[other as usize].current != NONE;
+            if busy && (self.adopt_rate(other) || self.adopt_stretch(other)) {
                 self.refresh(other);
             }
         }
@@ -141,7 +152,25 @@ impl<S: EventSink> Engine<'_, S> {
     /// Whether the task waits for a time to pass, and not for work to be done: that does not depend on the CPU's speed.
     fn watches_the_clock(&self, task: u32) -> bool {
         let record = &self.arena.tasks[task as usize];
-        matches!((record.op, record.stage), (Op::Busy(_), Stage::Act))
+        let spins = matches!((record.op, record.stage), (Op::Busy(_), Stage::Act));
+        spins || self.pace.as_ref().is_some_and(|pace| pace.speed.turns) && self.arena.cpus[record.cpu as usize].clocked
+    }
+
+    /// How long a CPU takes for what takes so long at its nominal speed. What lies between two CPUs, as a notification, was measured with both busy.
+    #[inline]
+    pub(crate) fn takes(&self, cpu: u32, time: u64, notified: bool) -> u64 {
+        let Some(pace) = &self.pace else { return time };
+        let busy = pace.stretch(self.arena.cpus[cpu as usize].current == NONE);
+        let measured = if notified { 2 } else { 1 };
+        time * u64::from(busy.max(measured)) / u64::from(measured)
+    }
+
+    /// A task's first look at a clock comes sooner or later by how many CPUs have turns; returns whether it does. [`Engine::refresh`] must follow.
+    pub(crate) fn adopt_stretch(&mut self, cpu: u32) -> bool {
+        let Some(pace) = self.pace.as_ref().filter(|pace| pace.speed.turns) else { return false };
+        let stretch = pace.stretch(false);
+        self.catch_up(cpu);
+        self.arena.cpus[cpu as usize].stretch_until_clock(self.now, stretch)
     }
 
     /// A busy CPU adopts its present rate; returns whether that is another one. [`Engine::refresh`] must follow.

@@ -111,10 +111,11 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Tells an idle CPU to schedule, which knows of it `late`.
-    pub(crate) fn rouse(&mut self, cpu: u32, late: u64) {
+    /// Tells an idle CPU to schedule, which knows of it `late`, by another CPU's notification or not.
+    pub(crate) fn rouse(&mut self, cpu: u32, late: u64, notified: bool) {
         self.idle -= 1;
-        self.arena.cpus[cpu as usize].resched_at = self.now + late + self.prices.idle_schedule;
+        let way = self.takes(cpu, late + self.prices.idle_schedule, notified);
+        self.arena.cpus[cpu as usize].resched_at = self.now + way;
         self.refresh(cpu);
     }
 
@@ -129,7 +130,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &self.arena.cpus[cpu as usize];
         if !record.leaving && record.resched_at == NEVER && self.must_switch(cpu) {
             let pass = self.prices.schedule + if interrupted { self.prices.ipi_taken() } else { 0 };
-            let way = late + pass;
+            let way = self.takes(cpu, late + pass, interrupted);
             if way > 0 {
                 let record = &mut self.arena.cpus[cpu as usize];
                 record.interrupted(self.now, self.now + way, pass);
@@ -143,10 +144,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// [`Engine::refresh`] is done.
     pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
         self.catch_up(cpu);
+        let takes = self.takes(cpu, cost, false);
         let record = &mut self.arena.cpus[cpu as usize];
-        let mut until = self.now + cost;
+        let mut until = self.now + takes;
         if record.leaving && record.resched_at != NEVER {
-            record.resched_at += cost;
+            record.resched_at += takes;
             until = record.resched_at;
         }
         record.interrupted(self.now, until, cost);
@@ -271,10 +273,11 @@ impl<S: EventSink> Engine<'_, S> {
         if !idles || recalled || record.awake_at == self.now {
             return false;
         }
-        let exit = self.prices.idle_exit();
+        let exit = self.takes(cpu, self.prices.idle_exit(), false);
         if exit == 0 {
             return false;
         }
+        let record = &mut self.arena.cpus[cpu as usize];
         if record.awake_at < self.now {
             record.awake_at = self.now + exit;
         }

@@ -280,7 +280,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.summon_by(cpu, late, true);
             }
         } else if record.resched_at == NEVER {
-            self.rouse(cpu, late);
+            self.rouse(cpu, late, cpu != here);
         }
     }
 
@@ -323,7 +323,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Notifies an idle CPU to look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
-        self.rouse(cpu, self.prices.idle_exit());
+        self.rouse(cpu, self.prices.idle_exit(), true);
     }
 
     /// A CPU schedules because it was marked for rescheduling, or because of its tick.
@@ -354,7 +354,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut scheduled = self.sched.schedule(CpuId(cpu), state);
         // A task that is picked in a throttled group is taken off before it runs anything of its own, but comes before that where switching takes
         // time: it is still in the kernel.
-        let way = self.prices.switch + self.prices.schedule;
+        let way = self.takes(cpu, self.prices.switch + self.prices.schedule, false);
         while (way == 0 || scheduled.next == scheduled.previous) && self.sched.exit_to_user(CpuId(cpu)) {
             scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
         }
@@ -507,8 +507,10 @@ impl<S: EventSink> Engine<'_, S> {
         let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
         let price = comer.came(price, &self.prices);
         comer.debt += price;
+        let masked = self.takes(cpu, price.min(self.prices.masked()), false);
+        let comer = &mut self.arena.tasks[task as usize];
         let record = &mut self.arena.cpus[cpu as usize];
-        record.masked_until = self.now + price.min(self.prices.masked());
+        record.masked_until = self.now + masked;
         // Back on a CPU that no other task had, the task finds all as it left it, but the CPU has switched to idle and back.
         if comer.ran_on != cpu || comer.ran_at != record.switches {
             record.switches += 1;

@@ -118,6 +118,85 @@ fn a_task_that_waits_for_the_clock_is_not_slower() {
 }
 
 #[test]
+fn cpus_that_have_turns_share_one() {
+    // 10 and 4 ms of work on two of four CPUs: each does half of it in a time, so that the second ends at 8 ms, when 4 ms of the first are done, which
+    // does the other 6 alone. Cores, caches and sockets are no matter.
+    for topology in ["smt=1", "smt=2", "node=2"] {
+        let machine = machine(4, topology, "turns", Costs::ideal());
+        assert_eq!(ends(vec![computes("a", 0, 10), computes("b", 3, 4)], &machine), [14_000_000, 8_000_000]);
+    }
+    // Four of 3 ms end together when all of their work is done.
+    let four: Vec<_> = (0..4).map(|cpu| computes(&format!("hog{cpu}"), cpu, 3)).collect();
+    assert_eq!(ends(four, &machine(4, "smt=1", "turns", Costs::ideal())), [12_000_000; 4]);
+}
+
+/// Ordinary, on one CPU.
+fn pinned(cpu: u32) -> Attributes {
+    Attributes { affinity: vec![cpu], ..Attributes::default() }
+}
+
+#[test]
+fn clocks_go_on_in_others_turns() {
+    // Computing for 10 ms by a clock takes that, and before its first look at the clock 200 µs of setting up: twice as long where both CPUs are busy,
+    // which they are throughout. The system call after it is no computing, and takes twice as long, too; that of the longer task is made alone.
+    let (compute, system_call) = (Time::from_micros(200), Time::from_micros(50));
+    let machine = machine(2, "smt=1", "turns", Costs { compute, system_call, ..Costs::ideal() });
+    let hog = |name, cpu, millis| task(name, 1, pinned(cpu), vec![Step::Run(milliseconds(millis)), Step::Yield]);
+    let (outcome, _) = run(&workload(vec![hog("a", 0, 20), hog("b", 1, 10)]), "6.1", &machine);
+    let ends: Vec<u64> = outcome.tasks.iter().map(|task| task.life_ns).collect();
+    assert_eq!(ends, [400_000 + 20_000_000 + 50_000, 400_000 + 10_000_000 + 100_000]);
+}
+
+#[test]
+fn a_task_that_is_preempted_before_it_looks_at_the_clock_has_as_much_left_to_do() {
+    // "low" sets up its computing for 100 µs, twice as long beside another busy CPU. After 100 µs, when half is done, "high" comes to its CPU and computes
+    // for 1 ms by the clock, 200 µs of setting up before that. "low" then takes 100 µs more, and its 5 ms.
+    let compute = Time::from_micros(100);
+    let machine = machine(2, "smt=1", "turns", Costs { compute, ..Costs::ideal() });
+    let idle = Attributes { policy: Policy::Idle, ..pinned(0) };
+    let tasks = vec![
+        task("high", 1, pinned(0), vec![Step::Sleep(microseconds(100)), Step::Run(milliseconds(1))]),
+        task("low", 1, idle, vec![Step::Run(milliseconds(5))]),
+        task("beside", 1, pinned(1), vec![Step::Run(milliseconds(20))]),
+    ];
+    let (outcome, _) = run(&workload(tasks), "6.1", &machine);
+    let low = &outcome.tasks[1];
+    assert_eq!((low.run_ns, low.life_ns), (200_000 + 5_000_000, 100_000 + 1_200_000 + 100_000 + 5_000_000));
+}
+
+#[test]
+fn the_way_out_of_idle_takes_as_many_turns() {
+    // A pass of 30 µs lies between a timer on an idle CPU and the switch to its sleeper: 60 beside a busy CPU. What lies between two CPUs was measured
+    // with both busy: a waker's notification and the pass take 30 beside the waker alone, and 45 beside a third CPU.
+    let costs = Costs { schedule: Time::from_micros(30), ..Costs::ideal() };
+    let hog = |cpu| task("hog", 1, pinned(cpu), vec![Step::Run(milliseconds(9))]);
+    let sleeper = || task("woken", 1, pinned(0), vec![Step::Sleep(milliseconds(2))]);
+    let latency = |tasks: Vec<schedlab_model::Task>| {
+        let (outcome, events) = run(&workload(tasks), "6.1", &machine(4, "smt=1", "turns", costs.clone()));
+        let woken = TaskId(outcome.tasks.iter().position(|task| task.name == "woken").expect("it ran") as u32);
+        let waking = |event: &&Event| matches!(event.kind, EventKind::Waking { task, .. } if task == woken);
+        let comes = |event: &&Event| matches!(event.kind, EventKind::Switch { next, .. } if next == woken);
+        let last = |found: Vec<u64>| found.last().copied().expect("it was woken");
+        let times =
+            |of: &dyn Fn(&&Event) -> bool| events.iter().filter(of).map(|event| event.time.as_nanos()).collect();
+        last(times(&comes)) - last(times(&waking))
+    };
+    assert_eq!(latency(vec![sleeper()]), 30_000);
+    assert_eq!(latency(vec![sleeper(), hog(1)]), 60_000);
+    let waits = || task("woken", 1, pinned(0), vec![Step::Acquire("ready".into())]);
+    let posts = || {
+        task(
+            "posts",
+            1,
+            pinned(1),
+            vec![Step::Run(milliseconds(2)), Step::Post("ready".into()), Step::Run(milliseconds(2))],
+        )
+    };
+    assert_eq!(latency(vec![waits(), posts()]), 30_000);
+    assert_eq!(latency(vec![waits(), posts(), hog(2)]), 45_000);
+}
+
+#[test]
 fn caches_are_cold_for_a_task_from_another_core() {
     // CPUs 0 and 1 are a core, 2 and 3 another, 4 and on have another cache. A task that moves pays 10 µs for a switch; 2 more (the limit)
     // from another core, and 5 more from another cache. Its first switch costs the limit.

@@ -79,7 +79,7 @@ Speed = Annotated[
     typer.Option(
         "--speed",
         metavar="SPEEDS",
-        help="Speed of the simulated CPUs by what is busy: smt=62.5%,turbo=130%/100%.",
+        help="Speed of the simulated CPUs by what is busy: smt=62.5%,turbo=130%/100%, or turns.",
     ),
 ]
 Hz = Annotated[

@@ -24,6 +24,7 @@ from schedlab.model.calibration_file import (
     reference,
     references,
     save,
+    speed_by,
     to_toml,
 )
 from schedlab.processes import lease
@@ -136,6 +137,7 @@ def calibrated(said: str, guest: Guest | None = None) -> Calibration:
         costs=replace(
             Costs.from_times("calibrated", found["costs"], _devices(found)),
             preempt=facts().preempt if guest is None else "full",
+            speed="" if guest is None else speed_by(guest.clock, found["cpus"]),
             bare_fork=bare_fork(measured),
         ),
         kernel=found["release"],

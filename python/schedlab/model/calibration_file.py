@@ -59,6 +59,8 @@ class Costs:
         background: other work of the calibrated machine; None where it was not measured.
         preempt: one of `PREEMPT`: with ``none`` a task that accesses a file is preempted only as it
             sleeps or leaves the kernel.
+        speed: how fast the calibrated machine's CPUs are by what else is busy, as `Machine` has
+            it; empty if always as fast.
         bare_fork: what ``fork(2)`` takes a small process with few children; 0 if not measured.
 
     >>> Costs.load("linsched").times["pipe_write"]
@@ -72,6 +74,7 @@ class Costs:
     remark: str = field(default="", compare=False)
     background: Workload | None = None
     preempt: str = "full"
+    speed: str = ""
     bare_fork: int = field(default=0, compare=False)
 
     @classmethod
@@ -223,6 +226,19 @@ def bare_fork(measured: Mapping[str, Spread]) -> int:
     return 0 if forks is None else round(forks.median_ns)
 
 
+def speed_by(clock: str, cpus: int) -> str:
+    """Return the speed of a machine's CPUs: several of a guest that counts instructions have turns.
+
+    Args:
+        clock: as of `Calibration`.
+        cpus: how many.
+
+    >>> speed_by("instructions", 2), speed_by("instructions", 1), speed_by("host", 2)
+    ('turns', '', '')
+    """
+    return "turns" if clock == "instructions" and cpus > 1 else ""
+
+
 REFERENCE = "epyc-vm-6.18"
 """The machine whose costs stand in for those of one that was never calibrated."""
 
@@ -351,7 +367,8 @@ def _read(value: dict[str, Any], name: str) -> Calibration:
     if (preempt := machine.get("preempt", "full")) not in PREEMPT:
         raise InputError(f"machine.preempt is {preempt!r}; allowed: {', '.join(PREEMPT)}")
     measured = {key: _spread(key, one) for key, one in _table(value, "measured").items()}
-    costs = replace(costs, preempt=preempt, bare_fork=bare_fork(measured))
+    speed = speed_by(str(machine.get("clock", "")), _whole(machine, "cpus"))
+    costs = replace(costs, preempt=preempt, speed=speed, bare_fork=bare_fork(measured))
     return Calibration(
         costs=costs,
         background=found,

@@ -27,8 +27,9 @@ class Machine:
             after all first ones.
         speed: how fast CPUs are by what else is busy, as ``smt=62.5%,turbo=130%/120%/100%``: each
             of two busy threads of a core at 62.5 % of what it does alone; 130 % of the nominal
-            speed with one busy core of a node, 120 % with two, 100 % with more. Always the nominal
-            speed if nothing is said.
+            speed with one busy core of a node, 120 % with two, 100 % with more. With ``turns`` all
+            CPUs have turns on one. Without it that of the costs: such of a guest of several CPUs
+            whose clock counts instructions have turns; all others are always as fast.
         background: other work, beside which workloads without background of their own run: a
             workload (`schedlab.background_from` makes one of a recording), or ``none``. Without
             it that of the costs, which calibrated ones may have.
@@ -62,16 +63,16 @@ class Machine:
         check_text(speed, "machine: speed")
         self.cpus = cpus
         self.topology = topology
-        self.speed = speed
         self.costs = costs if isinstance(costs, Costs) else Costs.load(costs)
+        self.speed = speed or self.costs.speed
         described: dict[str, object] = {
             "cpus": cpus,
             "topology": topology,
             "costs": self.costs.described(),
             "devices": self.costs.described_devices(),
         }
-        if speed:
-            described["speed"] = speed
+        if self.speed:
+            described["speed"] = self.speed
         if self.costs.preempt != "full":
             described["preempt"] = self.costs.preempt
         if background not in (None, "none") and not isinstance(background, Workload):
@@ -101,7 +102,10 @@ class Machine:
         topology = dict(value.get("topology", {}))
         siblings = ["siblings=last"] if topology.pop("siblings_last", False) else []
         sizes = [*(f"{name}={size}" for name, size in topology.items()), *siblings]
-        shares = (f"{name}={'/'.join(of)}" for name, of in value.get("speed", {}).items())
+        shares = (
+            name if of is True else f"{name}={'/'.join(of)}"
+            for name, of in value.get("speed", {}).items()
+        )
         others = value.get("background")
         named = Costs.from_times(costs, value["costs"], value.get("devices"))
         return cls(

@@ -100,6 +100,7 @@ fn speed(topology: &Topology, cpus: u32, costs: &Costs, pick: usize) -> Speed {
         (2, 0) => "smt=62.5%",
         (2, 1) => "smt=57.1%,turbo=110%",
         (1, 0..4) if turbo[pick].split('/').count() as u32 <= cores => turbo[pick],
+        (1, 4) if topology.node.is_none() => "turns",
         _ => return Speed::default(),
     };
     if costs.tick > Time::from_micros(500) { Speed::default() } else { text.parse().expect("a speed") }

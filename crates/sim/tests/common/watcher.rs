@@ -62,9 +62,10 @@ pub fn check(
 }
 
 /// What the kernel charges the next task for at one of a task's switches, in or out, at most: between the last look at the queue's clock and the
-/// switch come no more than a tick, and an interrupt and a call of 20 us.
+/// switch come no more than a tick, and an interrupt and a call of 20 us, all of it in turns where CPUs have such.
 fn way(machine: &Machine) -> u64 {
-    machine.costs.tick.as_nanos() + 20_000
+    let turns = if machine.speed.turns { u64::from(machine.cpus) } else { 1 };
+    turns * (machine.costs.tick.as_nanos() + 20_000)
 }
 
 struct Watcher<F> {
