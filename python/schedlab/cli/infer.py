@@ -81,8 +81,7 @@ def command(
     number = cpus or inferred.cpus or 1
     compared = None
     if check:
-        # What else ran is in the recording.
-        machine = Machine(number, place.costs, background="none")
+        machine = Machine.recorded(number, place.costs)
         phase = inferred.phase_ns
         found = simulated(inferred.workload, scheduler, machine, seed=seed, phase_ns=phase)
         compared = likeness(inferred.behaviour, found)

@@ -80,9 +80,8 @@ def command(
     if is_recording(source):
         inferred = infer(Path(source), costs=machine.costs)
         work = inferred.workload
-        # What else ran is in the recording.
         number = machine.cpus if cpus is not None else inferred.cpus or 1
-        machine = Machine(number, machine.costs, machine.topology, background="none")
+        machine = Machine.recorded(number, machine.costs, machine.topology)
         for limit in inferred.limits:
             note(limit)
         if cpus is None and inferred.cpus is None:

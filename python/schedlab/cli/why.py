@@ -191,8 +191,7 @@ def _changes_of_recording(
     try:
         inferred = infer(trace, costs=machine.costs)
         scheduler = inferred.scheduler or Scheduler(found.release)
-        # What else ran is in the recording.
-        place = Machine(inferred.cpus or 1, machine.costs, background="none")
+        place = Machine.recorded(inferred.cpus or 1, machine.costs)
         work = inferred.workload
         names = [task["name"] for task in jsonlib.loads(work.json)["tasks"]]
         name = next((name for name in names if name.endswith(f"-{pid}")), None)

@@ -84,6 +84,26 @@ class Machine:
         self.json = machine_json(described)
 
     @classmethod
+    def recorded(cls, cpus: int, costs: Costs, topology: str = "smt=1") -> Self:
+        """Return a machine for a workload that was inferred from a recording.
+
+        What else ran is in the recording, and so is what turns took: what a task's operations took
+        longer for others' turns counts as its computing.
+
+        Args:
+            cpus: how many.
+            costs: of the recorded machine.
+            topology: as of a machine.
+
+        Raises:
+            InputError: one of them is impossible.
+
+        >>> Machine.recorded(2, Costs.load("reference")).background is None
+        True
+        """
+        return cls(cpus, replace(costs, speed=""), topology, background="none")
+
+    @classmethod
     def from_json(cls, text: str, costs: str) -> Self:
         """Return a machine as `json` has it.
 

@@ -31,11 +31,12 @@ relative to their number, or to a tenth of all switches where that is more; of a
 
 _TURNS = """\
 Several CPUs of a guest have turns in one thread of QEMU's, each once in 20 µs, and its clock is
-the number of their instructions, so that no load disturbs them. They cannot show what is
-shorter than a turn: a wake-up on another CPU comes up to 20 µs late. And with N CPUs busy an
-instruction, and so each of the kernel's operations, takes N times as long as with one;
-calibration measures most of them with the others idle. Ticks, slices, work and waits, which are
-longer, keep their time. Single decisions of 2 and 4 CPUs are in [decisions](fidelity.md)."""
+the number of their instructions, so that no load disturbs them. With N CPUs busy each of the
+kernel's operations takes N times as long as with one, which is simulated
+([how](../concepts/hardware.md#turns)). How long a turn is is not: a wake-up on another CPU comes up
+to 20 µs late, and work of a few µs takes less or more than N times as long by where in a round it
+begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4 CPUs
+are in [decisions](fidelity.md)."""
 
 _SEVERAL = """\
 Guests of several CPUs run in this machine's time where QEMU is older than 8.1, the first that
@@ -79,8 +80,8 @@ def page(
         "# Prediction of workloads drawn at random",
         "",
         f"**{met} of {len(pairs)} goals are met.** {judged}",
-        f"{plan.runs} real and {plan.simulations} simulated runs of each, with what else runs on",
-        "the machine as calibration measured it.",
+        f"Each is simulated {plan.simulations} times, with what else runs on the machine as",
+        "calibration measured it, and run for real as often as said below.",
         "",
         circumstances(),
         "",
@@ -99,7 +100,9 @@ def page(
             *("kernel's own, median", "90 % within"),
             *("goal", "met"),
         )
-        title = f"{place}: {there.kernel}, {there.cpus} CPU{'' if there.cpus == 1 else 's'}"
+        cpus = f"{there.cpus} CPU{'' if there.cpus == 1 else 's'}"
+        often = max((len(one.real) for one in there.workloads), default=0)
+        title = f"{place}: {there.kernel}, {cpus}, {often} real runs"
         lines += section(title, head, [_row(one, plan) for one in every[place]])
         lines += section(f"{place}, by kind", _kind_head(plan), _kinds(plan, there.workloads))
     said = dict.fromkeys(

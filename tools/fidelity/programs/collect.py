@@ -289,8 +289,7 @@ def predict(
         raise RunError("the recording does not say how the kernel was set")
     scheduler = recorded.scheduler.with_knobs(change.knobs)
     workload = workload_of(with_tasks(recorded.text, program, change))
-    # What else ran is in the recording.
-    machine = Machine(recorded.cpus, costs, background="none")
+    machine = Machine.recorded(recorded.cpus, costs)
     tick = 1_000_000_000 // scheduler.hz
     found: list[Values] = []
     for number in range(times):

@@ -315,8 +315,7 @@ def predict(recorded: Inferred, work: Described, change: Change | None, costs: C
         scheduler = scheduler.with_knobs(change.knobs)
         text = _with_tasks(text, roles(recorded.behaviour, work), change)
     workload = workload_of(text)
-    # What else ran is in the recording.
-    machine = Machine(recorded.cpus, costs, background="none")
+    machine = Machine.recorded(recorded.cpus, costs)
     found = simulated(workload, scheduler, machine, phase_ns=recorded.phase_ns)
     return in_roles(found, work)
 
