@@ -167,9 +167,10 @@ impl<S: EventSink> Engine<'_, S> {
         self.call_rcu(cpu, if once_more { TASK } else { MEMORY });
     }
 
-    /// Sees to it that something happens at the end of the next tick's interrupt.
+    /// Sees to it that something happens in the next tick's interrupt, before its CPU schedules: a tick that preempts a task, and wakes RCU's thread, ends
+    /// with one switch. At the same instant a timer comes before a tick.
     fn set_rcu_tick(&mut self) {
-        let ahead = self.tick_after_now() - self.now + self.prices.tick;
+        let ahead = self.tick_after_now() - self.now;
         let periods = &mut self.arena.objects.grace_periods;
         if let Some(thread) = periods.thread
             && !std::mem::replace(&mut periods.ticks, true)
