@@ -235,15 +235,18 @@ def test_what_was_watched_becomes_tasks() -> None:
         _group("kworker/0", "kworker", [1_000] * 4, [1, 1, 900_000_000]),
         _group("cc1", "other", [100_000_000] * 3, [1, 1]),
         _group("seldom", "other", [1_000] * 2, [1]),
+        _group("bash", "other", [300_000] * 5, [3_000_000] * 4),
     )
     idle = _phase(_group("kworker/0", "kworker", [1_000] * 2, [1]))
     found, note = background.background_of({"load": load, "idle": idle})
-    assert [task.name for task in found.tasks] == ["rcu_preempt", "kworker/0"]
-    rcu, kworker = found.tasks
+    assert [task.name for task in found.tasks] == ["rcu_preempt", "kworker/0", "bash"]
+    rcu, kworker, bash = found.tasks
     # Four times in a second; intervals that are all the same are regular.
     assert (rcu.interval_ns, rcu.period, rcu.deviation_ns) == (250_000_000, "normal", 0)
     assert rcu.runs_ns == (2_000, 4_000, 6_000, 8_000)
     assert (kworker.period, kworker.idle_interval_ns) == ("exponential", 500_000_000)
+    # Five wake-ups, 3 ms from each other, were one burst: there are five a second.
+    assert (bash.interval_ns, bash.period) == (200_000_000, "exponential")
     assert "cc1 (30% of a CPU)" in note
     assert found.interrupts == {"softirq TIMER": (250.0, 2_000)}
 

@@ -103,10 +103,13 @@ def _task(name: str, one: Mapping[str, Any], elapsed: int, idle_interval: int) -
     runs, intervals = one["runs_ns"], one["intervals_ns"]
     mean = round(elapsed / len(runs))
     deviation = round(statistics.pstdev(intervals)) if intervals else 0
-    period: Period = "normal" if deviation < REGULAR * mean else "exponential"
-    if period == "normal" and intervals:
-        # So many fit into the time only by where that began.
-        mean = round(statistics.fmean(intervals))
+    own = round(statistics.fmean(intervals)) if intervals else mean
+    # So many fit into the time, one more or one fewer by where that began. A burst leaves most of
+    # the time free, and comes as seldom as it was seen.
+    fills = abs(elapsed - len(runs) * own) <= own
+    period: Period = "normal" if fills and deviation < REGULAR * own else "exponential"
+    if period == "normal":
+        mean = own
     policy = one["policy"]
     if isinstance(policy, dict):
         [(kind, priority)] = policy.items()

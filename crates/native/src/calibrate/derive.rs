@@ -232,10 +232,14 @@ fn messages(found: &mut Found<'_>, cpus: u32) {
         found.cost(name, small, system_call);
         if let (Some(small), Some(large)) = (small, large) {
             let copy = large.less(small.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64);
-            if name == "socket_write" { fills = Some(copy) } else { copies.push((copy, 1.0)) }
+            match name {
+                "pipe_write" | "pipe_read" => copies.push((copy, 1.0)),
+                "socket_write" => fills = Some(copy),
+                _ => {}
+            }
         }
     }
-    // Three ways of copying alone, one cost: their mean. A socket takes memory for each message besides.
+    // Two ways of copying alone, one cost: their mean. A socket takes memory for each message besides, and reading from one varies by more than copying takes.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
     found.cost("skb_per_kib", fills, found.get("copy_per_kib"));
     found.cost("page", found.direct("fresh_page"), 0.0);
