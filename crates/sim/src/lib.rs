@@ -40,6 +40,7 @@
 //! ```
 
 mod arena;
+mod births;
 mod channel;
 mod completions;
 mod cpu;
