@@ -57,7 +57,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style check-prediction check-rankings check-drawn fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -253,10 +253,17 @@ fidelity-held-out: guest-kernels
 # The part of both that takes five minutes, always anew, and workloads drawn for this commit.
 check-prediction: KERNELS := 6.1
 check-prediction: guest-kernels
-	rm -rf out/fidelity/check
+	rm -rf out/fidelity/check out/fidelity/check-drawn
 	PYTHONPATH=tools $(BIN)/python $(BEHAVIOUR) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload pi --workload schbench
+	cp -R out/fidelity/check out/fidelity/check-drawn
+	@# Side by side, with the same costs: what counts instructions is not disturbed.
+	@$(MAKE) --no-print-directory -j2 check-rankings check-drawn
+
+check-rankings:
 	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload interactive --repeats 2
-	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check --calibrations 1 --quick \
+
+check-drawn:
+	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check-drawn --calibrations 1 --quick \
 		--place vm:6.1 --count 2 --runs 2 --without hackbench --judge HEAD --refuted 0.01
 
 WHAT_IF := -m fidelity.whatif validation/what-if.toml --noise validation/what-if-noise.toml --directory out/fidelity-what-if
