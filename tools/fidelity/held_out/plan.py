@@ -34,6 +34,7 @@ class Plan:
         workloads: that are drawn.
         places: where they run.
         goals: by metric.
+        ended: draws that were judged and ended for a fault, a sentence or two each.
     """
 
     runs: int
@@ -41,6 +42,7 @@ class Plan:
     workloads: int
     places: tuple[str, ...]
     goals: Mapping[Metric, Goal]
+    ended: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -55,7 +57,8 @@ class Plan:
             unknown = set(goals) - set(get_args(Metric))
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
-            found = cls(goals=goals, places=tuple(value.pop("places")), **value)
+            places, ended = tuple(value.pop("places")), tuple(value.pop("ended", ()))
+            found = cls(goals=goals, places=places, ended=ended, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
