@@ -150,8 +150,9 @@ impl Speed {
         *self == Self::default()
     }
 
-    /// Whether every CPU does as much by a clock of its own, however many are busy.
-    pub fn is_nominal(&self) -> bool {
+    /// Whether computing by a clock takes the same time however many CPUs are busy: every speed is the nominal one, or CPUs have turns, in which
+    /// clocks go on.
+    pub fn keeps_clocks(&self) -> bool {
         self.smt.iter().chain(&self.turbo).all(|part| *part == Percentage::WHOLE)
     }
 
@@ -260,7 +261,7 @@ mod tests {
     fn cpus_that_have_turns_share_one() {
         let speed: Speed = "turns".parse().unwrap();
         assert_eq!([speed.rate(1, 1), speed.rate(1, 3), speed.least_rate(8)], [1_000_000, 333_333, 125_000]);
-        assert_eq!((speed.to_string(), speed.is_default(), speed.is_nominal()), ("turns".to_owned(), false, true));
+        assert_eq!((speed.to_string(), speed.is_default(), speed.keeps_clocks()), ("turns".to_owned(), false, true));
         assert_eq!(speed, serde_json::from_str(r#"{"turns": true}"#).unwrap());
     }
 

@@ -113,7 +113,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             return Err(SimError::TickCost { cost, period });
         }
         let mut prices = Prices::new(machine, &rules.set)?;
-        prices.clocked &= machine.speed.is_nominal();
+        prices.clocked &= machine.speed.keeps_clocks();
         let mut arena = std::mem::take(arena);
         arena.reset(program, machine.cpus, Keeps::of(&rules.set));
         let decider = if S::EXPLAINS { Ours::explaining() } else { Ours::default() };

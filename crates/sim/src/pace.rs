@@ -6,8 +6,8 @@
 //! nanosecond by which its work is done, and what its CPU did of that nanosecond beyond it is credited to the task, towards its next
 //! operation. So of every task, ∫ rate dt over the time it ran is exactly what it was told to do, plus what remains of its credit.
 //!
-//! Where CPUs have turns, clocks go on in others' turns: computing by a clock takes the time that it is told, and what comes before the first look at
-//! that takes as many times as long as CPUs are busy.
+//! Where CPUs have turns, clocks go on in others' turns: computing by a clock takes as long as the workload says, and what comes before the first look
+//! at that clock takes as many times as long as CPUs are busy.
 
 use schedlab_model::{EventSink, Machine, Speed};
 use schedlab_program::Op;
@@ -156,7 +156,8 @@ impl<S: EventSink> Engine<'_, S> {
         spins || self.pace.as_ref().is_some_and(|pace| pace.speed.turns) && self.arena.cpus[record.cpu as usize].clocked
     }
 
-    /// How long a CPU takes for what takes so long at its nominal speed. What lies between two CPUs, as a notification, was measured with both busy.
+    /// How long a CPU takes for what takes so long at its nominal speed. What lies between two CPUs, as a notification, was
+    /// measured between a waker and the woken, each with its turns.
     #[inline]
     pub(crate) fn takes(&self, cpu: u32, time: u64, notified: bool) -> u64 {
         let Some(pace) = &self.pace else { return time };

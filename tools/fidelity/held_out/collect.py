@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fidelity import run_store
-from fidelity.held_out.draw import Drawn, besides, draw
+from fidelity.held_out.draw import Drawn, draw, of_other_kinds
 from fidelity.held_out.plan import Plan
 from fidelity.observation import Observation, simulations
 from fidelity.places import Anew, Place, at, rules_at
@@ -90,7 +90,7 @@ def collect(
     alone, recorded = (kept.costs(recorded=way, anew=anew) for way in (False, True))
     rules = rules_at(place, alone.kernel, alone.hz)
     drawn = (draw(seed, cpus=alone.cpus, slices=rules.has_slices, quotas=True) for seed in seeds)
-    found = [Predicted(one) for one in besides(without, drawn, count)]
+    found = [Predicted(one) for one in of_other_kinds(without, drawn, count)]
     if anew is not None:
         _run(plan, place, found, kept, note)
     for one in found:

@@ -69,19 +69,21 @@ def draw(seed: int, *, cpus: int, slices: bool, quotas: bool = False) -> Drawn:
     return Drawn(seed, kind, Workload.from_dict({"name": f"{kind}-{seed}", **found}))
 
 
-def besides(without: Collection[str], drawn: Iterable[Drawn], count: int | None) -> list[Drawn]:
+def of_other_kinds(
+    kinds: Collection[str], drawn: Iterable[Drawn], count: int | None
+) -> list[Drawn]:
     """Return the first workloads that are of none of some kinds.
 
     Args:
-        without: the kinds.
+        kinds: those that are left out.
         drawn: workloads.
         count: how many at most; all of them without it.
 
     >>> drawn = (draw(seed, cpus=1, slices=True) for seed in range(9))
-    >>> [one.kind for one in besides(["periodic"], drawn, 2)]
+    >>> [one.kind for one in of_other_kinds(["periodic"], drawn, 2)]
     ['computing', 'bursty']
     """
-    return list(islice((one for one in drawn if one.kind not in without), count))
+    return list(islice((one for one in drawn if one.kind not in kinds), count))
 
 
 class Chance:

@@ -11,7 +11,8 @@ pub(super) const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
 /// The name of a hop in the ring of semaphores.
 pub(super) const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
 
-/// Bytes of the two sizes of message whose difference is copying: a page for a pipe, and what a socket keeps in half of one.
+/// Bytes of the two sizes of message whose difference is copying: a page for a pipe, and for a socket half of one, which fits with
+/// its header into a block of a page.
 pub(super) fn sizes(kind: &str) -> [usize; 2] {
     [1, if kind == "pipe" { 4096 } else { 2048 }]
 }
