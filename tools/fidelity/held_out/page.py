@@ -36,8 +36,8 @@ the number of their instructions, so that no load disturbs them. With N CPUs bus
 kernel's operations takes N times as long as with one, which is simulated
 ([how](../concepts/hardware.md#turns)). The length of a turn is not: a wake-up on another CPU comes
 up to 20 µs late, and work of a few µs takes less or more than N times as long by where in a round
-it begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4 CPUs
-are in [decisions](fidelity.md)."""
+it begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4
+CPUs are in [decisions](fidelity.md)."""
 
 _SEVERAL = """\
 Guests of several CPUs run in this machine's time where QEMU is older than 8.1, the first that
