@@ -4,11 +4,14 @@ use std::fs;
 use std::sync::atomic::Ordering::SeqCst;
 
 use crate::shared::{LIVING, Slot};
-use crate::system::monotonic;
+use crate::system::{self, monotonic};
 use crate::task::World;
 
 /// How long is waited until a task has stopped, in nanoseconds: one that waits for a CPU's turn is not late for long.
 const PATIENCE: u64 = 100_000_000;
+
+/// How long the runner sleeps between two looks at a task, in nanoseconds.
+const PAUSE: u64 = 50_000;
 
 /// Stops the tasks of some process groups and stores their counters in their slots.
 pub(crate) fn stop_tasks<'a>(world: &World, groups: impl Iterator<Item = &'a libc::pid_t>) {
@@ -28,7 +31,8 @@ fn measure(slot: &Slot, end: u64, delays: bool) {
     let place = format!("/proc/{}/task/{}", slot.process.load(SeqCst), slot.thread.load(SeqCst));
     let Some(mut stat) = stat(&place) else { return };
     while stat.state == 'R' && monotonic() < end + PATIENCE {
-        std::thread::yield_now();
+        // The runner is of a real-time class: a task of another, on its CPU, stops only while it sleeps.
+        system::sleep(PAUSE);
         stat = match self::stat(&place) {
             Some(stat) => stat,
             None => return,

@@ -120,6 +120,25 @@ fn sleepers_sleep() {
     }
 }
 
+/// A task waits where it does not run. The wait that goes on as the run ends is counted when the task comes to its CPU to be stopped, for which the
+/// runner, of a real-time class, has to leave that CPU; until then a few ticks may pass.
+#[test]
+fn tasks_that_wait_as_a_run_ends_are_stopped_soon() {
+    let cpus = std::thread::available_parallelism().expect("it has CPUs").get() as u32;
+    // No other CPU may take one that waits on the runner's.
+    let hog = |cpu| Task {
+        attributes: Some(Attributes { affinity: vec![cpu], ..Attributes::default() }),
+        ..task(&format!("hog{cpu}"), 2, TaskKind::Process, vec![Step::Run(Duration::Fixed(Time::from_millis(900)))])
+    };
+    let hogs = (0..cpus).map(hog).collect();
+    let workload = Workload { duration: Some(Time::from_millis(200)), ..workload(hogs) };
+    let outcome = undisturbed(|| outcome_of(&workload, &["--delays"]));
+    for task in &outcome.tasks {
+        let counted = task.run_ns + task.wait_ns;
+        assert!((task.life_ns - 1_000_000..task.life_ns + 50_000_000).contains(&counted), "{task:?}");
+    }
+}
+
 #[test]
 fn two_tasks_take_turns() {
     for kinds in ["", ",threads", ",socket", ",socket,threads"] {
