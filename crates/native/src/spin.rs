@@ -93,6 +93,8 @@ pub(crate) struct Spin {
     rounds_per_microsecond: u64,
     /// Nanoseconds that one step of the counter takes, times 2³².
     counter_step: u64,
+    /// Nanoseconds that reading the clocks at the beginning of a step takes: they are a part of it.
+    reading: u64,
 }
 
 impl Spin {
@@ -107,10 +109,17 @@ impl Spin {
                 monotonic() - start
             })
             .min();
+        let reading = (0..50).map(|_| {
+            let start = monotonic();
+            black_box(Mark::read());
+            monotonic() - start
+        });
+        let reading = reading.min().unwrap_or(0);
         let (counted, passed) = (counter().wrapping_sub(counted), monotonic() - began);
         Self {
             rounds_per_microsecond: (rounds * 1_000 / fastest.unwrap_or(1).max(1)).max(1),
             counter_step: u64::try_from((u128::from(passed) << 32) / u128::from(counted.max(1))).unwrap_or(u64::MAX),
+            reading,
         }
     }
 
@@ -126,9 +135,10 @@ impl Spin {
         }
         let (mut mark, mut reads) = self.begin();
         let mut seen = counter();
-        // Since the mark: what is to be used, what has been.
-        let mut wanted = nanoseconds + self.passed(mark.counter, seen);
-        let mut used = wanted - nanoseconds;
+        // Since the mark: what has been used, what is to be.
+        let mut used = self.passed(mark.counter, seen);
+        let before = if reads > 0 { self.reading } else { 0 };
+        let mut wanted = used + nanoseconds.saturating_sub(before);
         let mut charge = mark.charge;
         let mut gaps = false;
         loop {
