@@ -86,6 +86,9 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
 /// More nanoseconds than starting a tick takes anywhere, some microseconds: sleepers that come later by more waited for other tasks.
 const NO_TICK: f64 = 100_000.0;
 
+/// Fewer interrupts that were found alone in the interrupted task's time may not have been interrupts.
+const FEWEST_ALONE: usize = 5;
+
 /// Costs between CPUs: zero only where they were measured to be.
 const BETWEEN: [&str; 6] = ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration"];
 
@@ -300,7 +303,9 @@ fn waking(found: &mut Found<'_>) {
     // A task that is preempted there and comes back: a pass and a switch to the woken one, which ends its read and sleeps in the next, and a switch
     // back.
     let visit = found.get("schedule") + 2.0 * found.get("switch") + exchange / 2.0 + found.get("block");
-    found.cost("ipi_taken", found.direct("preemption_on_a_busy_cpu"), visit);
+    // Where a CPU is held up all the time, as by others' turns, hardly any interrupt is found alone.
+    let alone = found.direct("preemption_on_a_busy_cpu").filter(|spread| spread.samples >= FEWEST_ALONE);
+    found.cost("ipi_taken", alone, visit);
     // The woken task went to sleep in its read before.
     let parts =
         ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name)).iter().sum::<f64>();
@@ -330,7 +335,7 @@ mod tests {
         let half = exchange + ns(costs.wakeup) + ns(costs.block) + ns(costs.switch);
         let mut all = BTreeMap::new();
         let mut add = |name: &str, value: f64| {
-            all.insert(name.to_owned(), Spread { median_ns: value, p25_ns: value, p75_ns: value, samples: 1 })
+            all.insert(name.to_owned(), Spread { median_ns: value, p25_ns: value, p75_ns: value, samples: 8 })
         };
         add("system_call", call);
         add("exchange_of_a_byte", exchange);
