@@ -51,7 +51,9 @@ fn measure(slot: &Slot, end: u64, delays: bool) {
     slot.run.store(since(run, 0), SeqCst);
     slot.user.store(since(stat.user * 10_000_000, 1), SeqCst);
     slot.system.store(since(stat.system * 10_000_000, 2), SeqCst);
-    slot.voluntary.store(since(switches("voluntary_ctxt_switches:"), 3), SeqCst);
+    // Being stopped is a switch, too, and not the workload's.
+    let stopped = u64::from(stat.state == 'T');
+    slot.voluntary.store(since(switches("voluntary_ctxt_switches:"), 3).saturating_sub(stopped), SeqCst);
     slot.involuntary.store(since(switches("nonvoluntary_ctxt_switches:"), 4), SeqCst);
     if let (true, [_, wait, delays, ..]) = (delays, &times[..]) {
         slot.wait.store(since(*wait, 5), SeqCst);

@@ -134,6 +134,8 @@ fn tasks_that_wait_as_a_run_ends_are_stopped_soon() {
     let workload = Workload { duration: Some(Time::from_millis(200)), ..workload(hogs) };
     let outcome = undisturbed(|| outcome_of(&workload, &["--delays"]));
     for task in &outcome.tasks {
+        // It never sleeps; that it was stopped is no switch of its own.
+        assert_eq!(task.voluntary, 0, "{task:?}");
         let counted = task.run_ns + task.wait_ns;
         assert!((task.life_ns - 1_000_000..task.life_ns + 50_000_000).contains(&counted), "{task:?}");
     }
