@@ -266,6 +266,17 @@ def test_the_signal_comes_as_long_after_a_tick_as_asked(phase_ns: int, tmp_path:
     assert (begins + began) % 4_000_000 == phase_ns
 
 
+def test_all_sleep_before_the_signal(tmp_path: Path) -> None:
+    # The last task goes to sleep, which takes 20 us, on the CPU that the runner is not on: that
+    # is a part of the beginning. From the signal on none sleeps.
+    costs = tmp_path / "costs.toml"
+    costs.write_text('[costs]\nsystem_call = "1us"\nblock = "20us"\nwakeup = "2us"\n')
+    hogs = _file({"hog": {"instance": 2, "loop": -1, "run": 10_000}}, "30ms")
+    rules, machine = Scheduler("6.1"), Machine(2, str(costs))
+    outcome = simulate_begun(hogs, scheduler=rules, machine=machine, seed=1, phase_ns=0)
+    assert [task.voluntary for task in outcome.tasks] == [0, 0]
+
+
 def _uncounted(work: Workload, tmp_path: Path) -> tuple[int, int]:
     """Return how long tasks wait, and how much of that a kernel does not count."""
     costs = tmp_path / "costs.toml"

@@ -36,6 +36,11 @@ _ABOVE = {"policy": {"fifo": 99}}
 _ORDINARY = {"policy": "other"}
 """What its children have (``SCHED_FLAG_RESET_ON_FORK``)."""
 
+_LOOKS = "50us"
+"""What the runner takes, once all tasks wait, to read its counters before it lets them go.
+
+It is simulated where the last of them may go to sleep meanwhile, on another CPU."""
+
 _TOUCHED = 12
 """Pages that a process of the runner's touches first at its first access of a file.
 
@@ -69,7 +74,12 @@ def is_begun(workload: Workload) -> bool:
 
 
 def with_runner(
-    workload: Workload, *, duration_ns: int | None, begin_ns: int, access_ns: int = 0
+    workload: Workload,
+    *,
+    duration_ns: int | None,
+    begin_ns: int,
+    access_ns: int = 0,
+    cpus: int = 1,
 ) -> Workload:
     """Return the workload with the tasks that create its tasks.
 
@@ -85,6 +95,7 @@ def with_runner(
         begin_ns: what a process takes from the signal to its first operation.
         access_ns: what its first access of a file takes besides. It is charged at the beginning, as
             a loop cannot do something once.
+        cpus: the machine's.
     """
     value: dict[str, Any] = json.loads(workload.json)
     tasks = value["tasks"]
@@ -108,7 +119,8 @@ def with_runner(
         task["steps"] = [*set_up, {"post": _READY}, {"acquire": _GATE}, *work, *task["steps"]]
     waits = {"loop": {"count": count, "steps": [{"acquire": _READY}]}}
     # A stopwatch that was never started counts from the start of the simulation.
-    gate = [waits, {"stop": _BEGUN}, {"mark": _BEGUN}, {"post_all": [_GATE] * count}]
+    looks = [{"run": {"fixed": _LOOKS}}] if cpus > 1 else []
+    gate = [waits, *looks, {"stop": _BEGUN}, {"mark": _BEGUN}, {"post_all": [_GATE] * count}]
     value.pop("duration", None)
     if duration_ns is not None:
         value["duration"] = format_time(duration_ns)
@@ -166,8 +178,8 @@ def simulate_begun(
         return run(workload, phase_ns, trace)
     machine = _of_runner(machine, workload)
     begin, access = _begin(machine), _first_access(machine)
-    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz)
-    start, all_of_it = _begun(workload, began, begin, access)
+    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz, cpus=machine.cpus)
+    start, all_of_it = _begun(workload, began, begin, access, machine.cpus)
     before = {task.name: task for task in run(start, phase_ns).tasks}
     # Timers count from the signal.
     whole = run(all_of_it, phase_ns, trace, began)
@@ -222,8 +234,8 @@ def uncounted_wait(
         return simulate(work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns)
 
     begin, access = _begin(machine), _first_access(machine)
-    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz)
-    start, all_of_it = _begun(workload, began, begin, access)
+    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz, cpus=machine.cpus)
+    start, all_of_it = _begun(workload, began, begin, access, machine.cpus)
     return uncounted(all_of_it, phase_ns, began) - uncounted(start, phase_ns)
 
 
@@ -275,6 +287,8 @@ def beginning(
     begin_ns: int,
     phase_ns: int,
     hz: int,
+    *,
+    cpus: int = 1,
 ) -> tuple[int, int]:
     """Return how long the runner's beginning takes, and how long after a tick that begins.
 
@@ -287,12 +301,13 @@ def beginning(
         begin_ns: what a process takes from the signal to its first operation.
         phase_ns: how long after a tick the signal is to come.
         hz: timer interrupts a second.
+        cpus: the machine's.
 
     Raises:
         RunError: longer than the workload's duration.
     """
     duration = workload.duration_ns
-    whole = with_runner(workload, duration_ns=duration, begin_ns=begin_ns)
+    whole = with_runner(workload, duration_ns=duration, begin_ns=begin_ns, cpus=cpus)
 
     def took(phase_ns: int) -> int:
         found = run(whole, phase_ns).latencies.get(_BEGUN)
@@ -315,13 +330,13 @@ def beginning(
 
 
 def _begun(
-    workload: Workload, began: int, begin_ns: int, access_ns: int
+    workload: Workload, began: int, begin_ns: int, access_ns: int, cpus: int
 ) -> tuple[Workload, Workload]:
     """Return the runner's beginning alone, and with the workload's whole run after it."""
     duration = workload.duration_ns
     whole = None if duration is None else duration + began
     start, all_of_it = (
-        with_runner(workload, duration_ns=length, begin_ns=begin_ns, access_ns=access_ns)
+        with_runner(workload, duration_ns=length, begin_ns=begin_ns, access_ns=access_ns, cpus=cpus)
         for length in (began, whole)
     )
     return start, all_of_it
