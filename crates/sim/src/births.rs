@@ -189,7 +189,7 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.wake_up_new_task(task, target);
         self.emit(cpu, EventKind::WakeupNew { task, target });
         let exit = self.way_out_of_idle(target.0);
-        self.queued(task.0, target.0, cpu, exit);
+        self.queued(task.0, target.0, cpu, 0, exit);
         self.settle_moves(cpu);
     }
 }

@@ -119,6 +119,17 @@ impl Cpu {
         true
     }
 
+    /// What is left of its way to schedule takes `after` times as long as at its nominal speed, and no longer `before` times; returns whether
+    /// that is another number.
+    pub(crate) fn put_off(&mut self, now: u64, before: u32, after: u32) -> bool {
+        let on_its_way = self.current == NONE || self.leaving;
+        if before == after || !on_its_way || self.resched_at == NEVER || self.resched_at <= now {
+            return false;
+        }
+        self.resched_at = now + (self.resched_at - now).div_ceil(u64::from(before)) * u64::from(after);
+        true
+    }
+
     /// Ticks came, so many, the first one at `first` and the last one at `last`.
     #[inline]
     pub(crate) fn ticked(&mut self, first: u64, last: u64, count: u64, cost: u64) {

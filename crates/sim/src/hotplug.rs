@@ -59,13 +59,13 @@ impl<S: EventSink> Engine<'_, S> {
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);
-            self.busy_changed(cpu, false);
             let kind = EventKind::Switch { previous: TaskId(previous), state: TaskState::Running, next: TaskId::IDLE };
             self.emit(cpu, kind);
             self.switches += 1;
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
         }
+        self.busy_changed(cpu, false);
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;
         while let Some((task, to)) = self.sched.balance_push(CpuId(cpu)) {
@@ -76,7 +76,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.debt += self.prices.migration();
             record.account.migrations += 1;
             let exit = self.way_out_of_idle(to.0);
-            self.queued(task.0, to.0, cpu, exit);
+            self.queued(task.0, to.0, cpu, 0, exit);
         }
         self.refresh(cpu);
     }

@@ -228,7 +228,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Read { channel, bytes } => self.read(task, cpu, channel, bytes),
             Op::Sleep(time) => {
                 record.done();
-                let armed = if record.background { 0 } else { self.takes(cpu, self.prices.armed(), false) };
+                let armed = if record.background { 0 } else { self.takes(cpu, self.prices.armed()) };
                 self.set_timer(task, time.as_nanos().saturating_sub(armed));
                 self.switch(cpu, TaskState::Interruptible);
             }

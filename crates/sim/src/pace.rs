@@ -7,7 +7,7 @@
 //! operation. So of every task, ∫ rate dt over the time it ran is exactly what it was told to do, plus what remains of its credit.
 //!
 //! Where CPUs have turns, clocks go on in others' turns: computing by a clock takes as long as the workload says, and what comes before the first look
-//! at that clock takes as many times as long as CPUs are busy.
+//! at that clock takes as many times as long as CPUs are busy. A CPU is busy there from when it is notified: its way out of idle takes turns.
 
 use schedlab_model::{EventSink, Machine, Speed};
 use schedlab_program::Op;
@@ -31,6 +31,10 @@ pub(crate) struct Pace {
     busy_threads: Vec<u32>,
     /// By socket: how many of its cores have a busy CPU.
     busy_cores: Vec<u32>,
+    /// By CPU: whether it is counted as busy. One that has turns is from when it sets out to leave idle.
+    busy: Vec<bool>,
+    /// By CPU that has turns and is to be notified: what its way out of idle takes, with the pass.
+    ways: Vec<u64>,
     /// By CPU: until when its work is in its task's books.
     since: Vec<u64>,
     books: Vec<Book>,
@@ -63,6 +67,8 @@ impl Pace {
             speed: machine.speed.clone(),
             busy_threads: vec![0; if turns { cpus } else { cpus / topology.smt } as usize],
             busy_cores: vec![0; sockets.len()],
+            busy: vec![false; cpus as usize],
+            ways: vec![0; cpus as usize],
             since: vec![0; cpus as usize],
             books: Vec::new(),
             places,
@@ -75,8 +81,11 @@ impl Pace {
         self.speed.rate(self.busy_threads[core as usize], self.busy_cores[socket as usize])
     }
 
-    /// Nothing that is busy was, or the other way round: how many are.
-    fn count(&mut self, cpu: u32, busy: bool) {
+    /// A CPU that idled is busy, or the other way round; returns false where that was counted before.
+    fn count(&mut self, cpu: u32, busy: bool) -> bool {
+        if std::mem::replace(&mut self.busy[cpu as usize], busy) == busy {
+            return false;
+        }
         let (core, socket) = self.places[cpu as usize];
         let (threads, cores) = (&mut self.busy_threads[core as usize], &mut self.busy_cores[socket as usize]);
         if busy {
@@ -86,6 +95,7 @@ impl Pace {
             *threads -= 1;
             *cores -= u32::from(*threads == 0);
         }
+        true
     }
 
     /// Enters into the books what a CPU did until `now`.
@@ -94,9 +104,9 @@ impl Pace {
         self.books[record.current as usize].work += u128::from(now - since) * u128::from(record.rate);
     }
 
-    /// How many times as long as at its nominal speed a CPU takes where CPUs have turns; an idle one takes its own as well.
-    fn stretch(&self, idles: bool) -> u32 {
-        if self.speed.turns { (self.busy_cores[0] + u32::from(idles)).max(1) } else { 1 }
+    /// How many CPUs have turns, each of which takes so many times as long as at its nominal speed; 1 where none have.
+    fn stretch(&self) -> u32 {
+        if self.speed.turns { self.busy_cores[0].max(1) } else { 1 }
     }
 
     /// What a task was told to do and did, its operations' costs among it, in nanoseconds of nominal work.
@@ -137,13 +147,21 @@ impl<S: EventSink> Engine<'_, S> {
     /// A CPU that idled is busy, or the other way round: those that share its core or its socket go on at another rate.
     pub(crate) fn busy_changed(&mut self, cpu: u32, busy: bool) {
         let Some(pace) = &mut self.pace else { return };
-        pace.count(cpu, busy);
+        let before = pace.stretch();
+        if !pace.count(cpu, busy) {
+            return;
+        }
+        let after = pace.stretch();
         let socket = pace.places[cpu as usize].1 as usize;
         for place in 0..pace.sockets[socket].len() {
             let Some(pace) = &self.pace else { return };
             let other = pace.sockets[socket][place];
-            let busy = other != cpu && self.arena.cpus[other as usize].current != NONE;
-            if busy && (self.adopt_rate(other) || self.adopt_stretch(other)) {
+            if other == cpu {
+                continue;
+            }
+            let put_off = self.arena.cpus[other as usize].put_off(self.now, before, after);
+            let busy = self.arena.cpus[other as usize].current != NONE;
+            if busy && (self.adopt_rate(other) || self.adopt_stretch(other)) || put_off {
                 self.refresh(other);
             }
         }
@@ -156,20 +174,47 @@ impl<S: EventSink> Engine<'_, S> {
         spins || self.pace.as_ref().is_some_and(|pace| pace.speed.turns) && self.arena.cpus[record.cpu as usize].clocked
     }
 
-    /// How long a CPU takes for what takes so long at its nominal speed. What lies between two CPUs, as a notification, was
-    /// measured between a waker and the woken, each with its turns.
+    /// How long a CPU takes for what takes so long at its nominal speed, if no other becomes busy or idle meanwhile.
     #[inline]
-    pub(crate) fn takes(&self, cpu: u32, time: u64, notified: bool) -> u64 {
-        let Some(pace) = &self.pace else { return time };
-        let busy = pace.stretch(self.arena.cpus[cpu as usize].current == NONE);
-        let measured = if notified { 2 } else { 1 };
-        time * u64::from(busy.max(measured)) / u64::from(measured)
+    pub(crate) fn takes(&self, cpu: u32, time: u64) -> u64 {
+        let Some(pace) = self.pace.as_ref().filter(|pace| pace.speed.turns) else { return time };
+        let idles = !pace.busy[cpu as usize];
+        time * u64::from((pace.busy_cores[0] + u32::from(idles)).max(1))
+    }
+
+    /// An idle CPU is notified once another one has worked for `sent`, and then takes its `way` out of idle until it has scheduled.
+    pub(crate) fn notify_cpu(&mut self, cpu: u32, sent: u64, way: u64) {
+        let now = self.now;
+        let resched_at = &mut self.arena.cpus[cpu as usize].resched_at;
+        match &mut self.pace {
+            Some(pace) if pace.speed.turns => {
+                pace.ways[cpu as usize] = way;
+                *resched_at = now + sent * u64::from(pace.stretch());
+                if sent == 0 {
+                    self.sets_out(cpu);
+                }
+            }
+            _ => *resched_at = now + sent + way,
+        }
+    }
+
+    /// Whether the CPU only now begins its way out of idle, on which it has turns.
+    pub(crate) fn sets_out(&mut self, cpu: u32) -> bool {
+        let Some(pace) = &mut self.pace else { return false };
+        let way = std::mem::take(&mut pace.ways[cpu as usize]);
+        if way == 0 {
+            return false;
+        }
+        self.busy_changed(cpu, true);
+        self.arena.cpus[cpu as usize].resched_at = self.now + self.takes(cpu, way);
+        self.refresh(cpu);
+        true
     }
 
     /// A task's first look at a clock comes sooner or later by how many CPUs have turns; returns whether it does. [`Engine::refresh`] must follow.
     pub(crate) fn adopt_stretch(&mut self, cpu: u32) -> bool {
         let Some(pace) = self.pace.as_ref().filter(|pace| pace.speed.turns) else { return false };
-        let stretch = pace.stretch(false);
+        let stretch = pace.stretch();
         self.catch_up(cpu);
         self.arena.cpus[cpu as usize].stretch_until_clock(self.now, stretch)
     }

@@ -178,8 +178,11 @@ impl Prices {
         let tcp_write = connection(costs.tcp_write, costs.socket_write);
         let sleeps_within_calls = costs.system_call > Time::ZERO;
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
-        let depart = if cpus > 1 { pass_to_sleep } else { Time::ZERO };
-        let dequeue = dequeue_in_pass(cpus, costs, pass_to_sleep);
+        let dequeue = dequeue_in_pass(costs, pass_to_sleep);
+        let depart = if cpus > 1 { pass_to_sleep + dequeue } else { Time::ZERO };
+        // Among several CPUs the next task is charged from the end of the pass on.
+        let dequeue = if cpus > 1 { Time::ZERO } else { dequeue };
+        let (ipi, idle_exit) = if machine.speed.turns { between_turns(costs) } else { (costs.ipi, costs.idle_exit) };
         let delayed_dequeue_wakeup = (costs.lingering.as_nanos() / 4).min(costs.wakeup.as_nanos());
         let block = costs.block.saturating_sub(depart);
         // Measured CPU time contains what the simulator charges by itself: the switch back after the sleep for an access and, where a thread hands it
@@ -203,11 +206,11 @@ impl Prices {
             wakeup: costs.wakeup.as_nanos(),
             lingering: costs.lingering.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
-            ipi: costs.ipi.as_nanos(),
+            ipi: ipi.as_nanos(),
             ipi_idle: costs.ipi_idle.as_nanos(),
             ipi_taken: costs.ipi_taken.as_nanos(),
             unknown: Unknown::new(&costs.unknown)?,
-            idle_exit: costs.idle_exit.as_nanos(),
+            idle_exit: idle_exit.as_nanos(),
             idle_switch: costs.idle_switch.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
             tick: costs.tick.as_nanos(),
@@ -486,8 +489,21 @@ impl Prices {
 /// that slept leaves its call 1.4 us later on 6.12, and 1.1 on 7.2, than one that was preempted leaves the kernel: the other half. The rest of going
 /// to sleep lies between the clock and the switch, 3.3 to 4.6 us in all.
 ///
-/// Costs between several CPUs were taken apart with all of it before the clock, and where system calls cost nothing no task sleeps within one.
-fn dequeue_in_pass(cpus: u32, costs: &Costs, pass: Time) -> Time {
-    let whole = cpus > 1 || costs.system_call == Time::ZERO;
-    if whole { Time::ZERO } else { costs.block.saturating_sub(pass).saturating_sub(costs.system_call) }
+/// Where system calls cost nothing no task sleeps within one.
+fn dequeue_in_pass(costs: &Costs, pass: Time) -> Time {
+    if costs.system_call == Time::ZERO {
+        Time::ZERO
+    } else {
+        costs.block.saturating_sub(pass).saturating_sub(costs.system_call)
+    }
+}
+
+/// Of a notification's costs what is left of the sender's interrupt and of the way out of idle where CPUs have turns.
+///
+/// Both were measured between two CPUs that had them. The sender's was counted by a clock that went on in the other's turns, as long as its own. A waker's
+/// turn lasts until it sleeps, so that a round trip contains its read, too, and how it went to sleep.
+fn between_turns(costs: &Costs) -> (Time, Time) {
+    let write = costs.system_call + costs.pipe_write + costs.wakeup + costs.wakeup_remote;
+    let sleeps = costs.system_call + costs.pipe_read + costs.block;
+    (Time::from_nanos(costs.ipi.saturating_sub(write).as_nanos() / 2), costs.idle_exit.saturating_sub(sleeps))
 }

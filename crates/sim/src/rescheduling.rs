@@ -111,11 +111,10 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
-    /// Tells an idle CPU to schedule, which knows of it `late`, by another CPU's notification or not.
-    pub(crate) fn rouse(&mut self, cpu: u32, late: u64, notified: bool) {
+    /// Tells an idle CPU to schedule: another one has yet to work for `sent` before it notifies this one, which then takes `exit` to leave idle.
+    pub(crate) fn rouse(&mut self, cpu: u32, sent: u64, exit: u64) {
         self.idle -= 1;
-        let way = self.takes(cpu, late + self.prices.idle_schedule, notified);
-        self.arena.cpus[cpu as usize].resched_at = self.now + way;
+        self.notify_cpu(cpu, sent, exit + self.prices.idle_schedule);
         self.refresh(cpu);
     }
 
@@ -130,7 +129,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &self.arena.cpus[cpu as usize];
         if !record.leaving && record.resched_at == NEVER && self.must_switch(cpu) {
             let pass = self.prices.schedule + if interrupted { self.prices.ipi_taken() } else { 0 };
-            let way = self.takes(cpu, late + pass, interrupted);
+            let way = self.takes(cpu, late + pass);
             if way > 0 {
                 let record = &mut self.arena.cpus[cpu as usize];
                 record.interrupted(self.now, self.now + way, pass);
@@ -144,7 +143,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// [`Engine::refresh`] is done.
     pub(crate) fn interrupted(&mut self, cpu: u32, cost: u64) {
         self.catch_up(cpu);
-        let takes = self.takes(cpu, cost, false);
+        let takes = self.takes(cpu, cost);
         let record = &mut self.arena.cpus[cpu as usize];
         let mut until = self.now + takes;
         if record.leaving && record.resched_at != NEVER {
@@ -273,7 +272,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !idles || recalled || record.awake_at == self.now {
             return false;
         }
-        let exit = self.takes(cpu, self.prices.idle_exit(), false);
+        let exit = self.takes(cpu, self.prices.idle_exit());
         if exit == 0 {
             return false;
         }

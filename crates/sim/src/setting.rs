@@ -70,7 +70,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.debt += self.prices.migration();
         record.account.migrations += 1;
         let exit = self.way_out_of_idle(to);
-        self.queued(task, to, cpu, exit);
+        self.queued(task, to, cpu, 0, exit);
         // The CPU switches to one of its other tasks.
         self.switch(cpu, TaskState::Running);
     }

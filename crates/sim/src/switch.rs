@@ -56,7 +56,7 @@ impl<S: EventSink> Engine<'_, S> {
         let taken_here = waker == NONE && target == cpu;
         let exit =
             if taken_here { self.end_of_idle(target) + self.timer_switch(task) } else { self.way_out_of_idle(target) };
-        self.queued(task, target, cpu, cost + exit);
+        self.queued(task, target, cpu, cost, exit);
         self.settle_moves(cpu);
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
     }
@@ -88,16 +88,16 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
     /// where the task has to wait though that one could run it. Of the CPU on which this happens, `here`, the caller writes down
-    /// what it does next. It knows of it `late`, once it was woken.
-    pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32, late: u64) {
+    /// what it does next. Whoever put it there has yet to work for `sent` before the CPU is told, and an idle one takes `exit` to leave idle.
+    pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32, sent: u64, exit: u64) {
         let record = &self.arena.cpus[cpu as usize];
         if record.current != NONE {
             self.rouse_another(task);
             if cpu != here {
-                self.summon_by(cpu, late, true);
+                self.summon_by(cpu, sent + exit, true);
             }
         } else if record.resched_at == NEVER {
-            self.rouse(cpu, late, cpu != here);
+            self.rouse(cpu, if cpu == here { 0 } else { sent }, if cpu == here { sent + exit } else { exit });
         }
     }
 
@@ -140,11 +140,14 @@ impl<S: EventSink> Engine<'_, S> {
     /// Notifies an idle CPU to look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
-        self.rouse(cpu, self.prices.idle_exit(), true);
+        self.rouse(cpu, 0, self.prices.idle_exit());
     }
 
     /// A CPU schedules because it was marked for rescheduling, or because of its tick.
     pub(crate) fn rescheduled(&mut self, cpu: u32) -> Result<(), SimError> {
+        if self.sets_out(cpu) {
+            return Ok(());
+        }
         self.switch(cpu, TaskState::Running);
         self.operate(cpu, false)
     }
@@ -171,7 +174,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut scheduled = self.sched.schedule(CpuId(cpu), state);
         // A task that is picked in a throttled group is taken off before it runs anything of its own, but comes before that where switching takes
         // time: it is still in the kernel.
-        let way = self.takes(cpu, self.prices.switch + self.prices.schedule, false);
+        let way = self.takes(cpu, self.prices.switch + self.prices.schedule);
         while (way == 0 || scheduled.next == scheduled.previous) && self.sched.exit_to_user(CpuId(cpu)) {
             scheduled.next = self.sched.schedule(CpuId(cpu), TaskState::Running).next;
         }
@@ -205,6 +208,7 @@ impl<S: EventSink> Engine<'_, S> {
         if was_idle && next == TaskId::IDLE {
             // The task of which it was notified is gone.
             self.idle += u32::from(roused);
+            self.busy_changed(cpu, false);
             return;
         }
         if previous == next {
@@ -324,7 +328,7 @@ impl<S: EventSink> Engine<'_, S> {
         let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
         let price = comer.came(price, &self.prices);
         comer.debt += price;
-        let masked = self.takes(cpu, price.min(self.prices.masked()), false);
+        let masked = self.takes(cpu, price.min(self.prices.masked()));
         let comer = &mut self.arena.tasks[task as usize];
         let record = &mut self.arena.cpus[cpu as usize];
         record.masked_until = self.now + masked;

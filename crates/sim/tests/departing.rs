@@ -12,8 +12,8 @@ use schedlab_sim::Options;
 const IDLE: u32 = u32::MAX;
 
 /// In microseconds: a wake-up 4, of another CPU's task 3 more; an idle CPU sees a notification 5 later; a pass of the scheduler 6, a switch
-/// 10; going to sleep 1 + 8, of which the pass is 6. So a task that goes to sleep looks for the last time 3 after it began and is off 9
-/// after it did.
+/// 10; going to sleep 1 + 8, of which the pass is 6, and of the rest a call's 1 lies before the last look and 1 is the dequeue. So a task that goes to
+/// sleep looks for the last time 2 after it began and is off 9 after it did.
 fn costs() -> Costs {
     Costs {
         wakeup: micros(4),
@@ -54,22 +54,28 @@ fn computes(time: u64) -> Step {
     Step::Run(microseconds(time))
 }
 
+/// Computes for so long, if at all, then does this, and computes 5.
+fn does_after(time: u64, step: Step) -> Vec<Step> {
+    let computing = if time > 0 { vec![computes(time)] } else { vec![] };
+    [computing, vec![step, computes(5)]].concat()
+}
+
 /// Task 0 computes for so long and writes; task 1 reads, then computes 30.
 fn write_after(time: u64) -> Workload {
     let write = Step::Write { channel: "c".into(), bytes: 1 };
     let read = Step::Read { channel: "c".into(), bytes: 1 };
-    both(vec![computes(time), write, computes(5)], vec![read, computes(30)])
+    both(does_after(time, write), vec![read, computes(30)])
 }
 
 #[test]
 fn what_is_written_before_the_last_look_is_found_awake() {
-    // The reader looks at 24. The write takes 1: at 21 + 1 + 1 = 23, or at 24 just before (the lower CPU is first). It goes on at 24, until
-    // 54. No task was woken: the writer goes on, 5, until 28 or 29.
-    for (time, end) in [(1, 28), (2, 29)] {
+    // The reader looks at 23. The write takes 1: at 21 + 1 = 22, or at 23 just before (the lower CPU is first). It goes on at 23, until
+    // 53. No task was woken: the writer goes on, 5, until 27 or 28.
+    for (time, end) in [(0, 27), (1, 28)] {
         for release in common::RELEASES {
             let (outcome, events) = run(&write_after(time), release, &Machine::new(2, costs()));
             let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
-            assert_eq!(after, [(end, 0, IDLE), (54, 1, IDLE)], "{release}");
+            assert_eq!(after, [(end, 0, IDLE), (53, 1, IDLE)], "{release}");
             assert_eq!((woken(&events), outcome.tasks[1].voluntary), (vec![], 0));
         }
     }
@@ -99,25 +105,25 @@ fn posts_signals_locks_and_latches_wake_who_departs_too() {
     let (lock, unlock) = (Step::Lock("m".into()), Step::Unlock("m".into()));
     let wait = Step::Wait { condition: "s".into(), mutex: "m".into() };
     // What task 0 does before and after it computes, and task 1; how long task 0 computes, and when it wakes then: before the last look, and after
-    // it. That is at 24, or for a latch, which takes its call only once it is open, at 23; and so what task 1 then does takes 30 or 31.
+    // it. That is at 23, or for a latch, which takes its call only once it is open, at 22; and so what task 1 then does takes 30 or 31.
     let cases = [
         // A post that no task waits for takes no time, another one a call.
-        (vec![], Step::Post("s".into()), vec![Step::Acquire("s".into())], [(1, 22), (4, 26)], (24, 30)),
-        (vec![lock.clone()], unlock.clone(), vec![lock.clone(), unlock.clone()], [(1, 22), (4, 26)], (24, 30)),
+        (vec![], Step::Post("s".into()), vec![Step::Acquire("s".into())], [(1, 22), (4, 26)], (23, 30)),
+        (vec![lock.clone()], unlock.clone(), vec![lock.clone(), unlock.clone()], [(1, 22), (4, 26)], (23, 30)),
         // The task that waits for the condition is queued on it from 21 on.
-        (vec![], Step::Signal("s".into()), vec![lock, wait, unlock], [(1, 23), (3, 25)], (24, 30)),
-        (vec![], Step::OpenLatch("go".into()), vec![Step::AwaitLatch("go".into())], [(1, 23), (3, 25)], (23, 31)),
+        (vec![], Step::Signal("s".into()), vec![lock, wait, unlock], [(1, 23), (3, 25)], (23, 30)),
+        (vec![], Step::OpenLatch("go".into()), vec![Step::AwaitLatch("go".into())], [(0, 22), (3, 25)], (22, 31)),
     ];
     for (before, wakes, waits, times, (look, rest)) in cases {
         for (computing, time) in times {
-            let first = [before.clone(), vec![computes(computing), wakes.clone(), computes(5)]].concat();
+            let first = [before.clone(), does_after(computing, wakes.clone())].concat();
             let second = [waits.clone(), vec![computes(30)]].concat();
             let after = later(&both(first, second), "6.1", costs());
             let expected = if time <= look {
                 vec![(time + 5, 0, IDLE), (look + rest, 1, IDLE)]
             } else {
-                // The rest of the pass, 6, of the switch, 6, the wake-up and another pass.
-                let off = look + 6;
+                // The dequeue and the rest of the pass, 7, of the switch, 6, the wake-up and another pass.
+                let off = look + 7;
                 let mut expected =
                     vec![(off, 1, IDLE), (time + 3 + 5, 0, IDLE), (off + 16, 1, 1), (off + 26 + rest, 1, IDLE)];
                 expected.sort_unstable();
@@ -131,7 +137,7 @@ fn posts_signals_locks_and_latches_wake_who_departs_too() {
 #[test]
 fn the_disk_wakes_who_departs_too() {
     // Task 1 copies and asks for the page, 1 + 40, at 62; the disk is done at 162, when its idle CPU sees to that. Task 0 writes the same page
-    // and looks at it 3 after it began, for it to be back.
+    // and looks at it 2 after it began, for it to be back.
     let write = || {
         let access = FileAccess { file: "f".into(), bytes: 4096, offset: Offset::Next };
         Step::WriteFile(access)
@@ -146,9 +152,9 @@ fn the_disk_wakes_who_departs_too() {
         let after = switches(&events).into_iter().filter(|(time, cpu, _)| *time > 11 && *cpu == 0);
         after.take(2).collect::<Vec<_>>()
     };
-    // A look at 21 + 140 + 3 = 164 finds it back. It asks for the page again, 40, as it has written to it since: until 204, for 100.
-    assert_eq!(first_of_task_0(140)[0], (204, 0, IDLE));
-    // One at 158 does not. It is off at 164, and woken at 170.
+    // A look at 21 + 140 + 2 = 163 finds it back. It asks for the page again, 40, as it has written to it since: until 203, for 100.
+    assert_eq!(first_of_task_0(140)[0], (203, 0, IDLE));
+    // One at 157 does not. It is off at 164, and woken at 170.
     assert_eq!(first_of_task_0(134), [(164, 0, IDLE), (180, 0, 0)]);
 }
 

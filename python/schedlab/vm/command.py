@@ -1,5 +1,6 @@
 """QEMU's command line for a guest."""
 
+import math
 import re
 import shutil
 from collections.abc import Sequence
@@ -16,8 +17,12 @@ PACKAGE = "qemu-system-x86"
 INSTRUCTION_NS = 2
 """Nanoseconds an instruction takes in a guest whose clock counts them."""
 
-ROUND_US = 20
-"""Microseconds in which each CPU of such a guest has one turn."""
+TURN_US = 2.5
+"""Microseconds of a turn where all CPUs of such a guest are busy.
+
+No longer than a wake-up takes: the shorter turns are, the nearer CPUs come to going on all at once,
+and the longer the guest takes.
+"""
 
 _TURNS = (8, 1)
 """QEMU's first version in which each CPU has a turn between two timers."""
@@ -28,8 +33,9 @@ def counting(cpus: int) -> tuple[str, ...]:
 
     Time passes by instructions alone: an idle guest goes on to its next timer at once. One thread
     runs all CPUs, each for an equal part of the time to the next timer; so there is one every
-    `ROUND_US`, of a filter for a network that has no packets. By no more is a CPU ahead of another,
-    and with N of them busy an instruction takes each N times as long.
+    `TURN_US` for each CPU, of a filter for a network that has no packets. By no more than such a
+    round is a CPU ahead of another, and with N of them busy an instruction takes each N times as
+    long.
 
     Raises:
         InputError: QEMU is older than 8.1 and several CPUs are asked for.
@@ -43,7 +49,8 @@ def counting(cpus: int) -> tuple[str, ...]:
             f"QEMU counts the instructions of several CPUs from 8.1 on, this one is {number}: "
             f"have a newer '{QEMU}' in PATH, or a guest of one CPU, or the clock 'host'"
         )
-    round_of_turns = f"filter-buffer,id=round,netdev=nothing,interval={ROUND_US}"
+    interval = math.ceil(cpus * TURN_US)
+    round_of_turns = f"filter-buffer,id=round,netdev=nothing,interval={interval}"
     return (*options, "-netdev", "hubport,id=nothing,hubid=0", "-object", round_of_turns)
 
 

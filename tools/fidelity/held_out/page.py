@@ -31,12 +31,12 @@ relative to their number, or to a tenth of all switches where that is more; of a
 kernel* says whether such runs meet the goal; where they do not, chance alone exceeds it."""
 
 _TURNS = """\
-Several CPUs of a guest have turns in one thread of QEMU's, each once in 20 µs, and its clock is
-the number of their instructions, so that no load disturbs them. With N CPUs busy each of the
-kernel's operations takes N times as long as with one, which is simulated
+Several CPUs of a guest have turns in one thread of QEMU's, each of 2.5 µs where all are busy, and
+its clock is the number of their instructions, so that no load disturbs them. With N CPUs busy each
+of the kernel's operations takes N times as long as with one, which is simulated
 ([how](../concepts/hardware.md#turns)). The length of a turn is not: a wake-up on another CPU comes
-up to 20 µs late, and work of a few µs takes less or more than N times as long by where in a round
-it begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4
+up to a round late, and shorter work takes less or more than N times as long by where in a round it
+begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4
 CPUs are in [decisions](fidelity.md)."""
 
 _SEVERAL = """\

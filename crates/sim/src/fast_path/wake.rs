@@ -72,7 +72,7 @@ impl<S: EventSink> Engine<'_, S> {
             self.pay_wakeup(task, home, target, runs);
             (woken, record) = (known!(mut self.arena.tasks[place]), known!(mut self.arena.cpus[target as usize]));
         } else if !runs {
-            self.queued(task, target, home, 0);
+            self.queued(task, target, home, 0, 0);
             self.settle_moves(home);
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl<S: EventSink> Engine<'_, S> {
         };
         let cost = self.prices.wakeup + remote;
         if !runs {
-            self.queued(task, target, home, cost + exit);
+            self.queued(task, target, home, cost, exit);
             self.settle_moves(home);
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
@@ -184,7 +184,7 @@ impl<S: EventSink> Engine<'_, S> {
     fn flat_queued(&mut self, task: u32, home: u32, target: u32) {
         let busy = known!(self.arena.cpus[target as usize]).current != NONE;
         if !busy {
-            self.queued(task, target, home, 0);
+            self.queued(task, target, home, 0, 0);
         } else if target != home {
             self.flat_refresh(target);
         }
