@@ -186,7 +186,12 @@ impl Found<'_> {
             // Lost in what else a wake-up costs.
             balance: Time::ZERO,
             operation: time("operation"),
-            compute: time("compute"),
+            // Where it was measured the runner computes by clocks, which the simulator knows by this.
+            compute: if self.spread.contains_key("compute") {
+                time("compute").max(Time::from_nanos(1))
+            } else {
+                Time::ZERO
+            },
             tcp_connect: time("tcp_connect"),
             tcp_accept: time("tcp_accept"),
             tcp_write: time("tcp_write"),
@@ -485,6 +490,20 @@ mod tests {
             grace_period: ns(4_100),
             unknown: Vec::new(),
         }
+    }
+
+    #[test]
+    fn computing_by_clocks_costs_at_least_a_nanosecond() {
+        // Reading the clocks is a part of the computing: what is left is too little to be told from nothing.
+        let with = |beyond: f64| {
+            let mut measured = measured(&Costs { compute: Time::ZERO, ..Costs::ideal() });
+            let whole = COMPUTATION as f64 + beyond;
+            let spread = Spread { median_ns: whole, p25_ns: whole, p75_ns: whole, samples: 8 };
+            measured.insert("computation".to_owned(), spread);
+            derive(&measured, 2).costs.compute
+        };
+        assert_eq!([-49.0, 0.4, 45.0].map(with), [1, 1, 45].map(Time::from_nanos));
+        assert_eq!(derive(&BTreeMap::new(), 2).costs.compute, Time::ZERO);
     }
 
     #[test]
