@@ -147,6 +147,10 @@ impl<S: EventSink> Engine<'_, S> {
     /// A CPU that idled is busy, or the other way round: those that share its core or its socket go on at another rate.
     pub(crate) fn busy_changed(&mut self, cpu: u32, busy: bool) {
         let Some(pace) = &mut self.pace else { return };
+        if !busy {
+            // It may go off line before it is notified.
+            pace.ways[cpu as usize] = 0;
+        }
         let before = pace.stretch();
         if !pace.count(cpu, busy) {
             return;

@@ -88,7 +88,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// A task was put on a CPU's queue: the CPU is told to schedule if it idles or the rules say so, and another, idle CPU
     /// where the task has to wait though that one could run it. Of the CPU on which this happens, `here`, the caller writes down
-    /// what it does next. Whoever put it there has yet to work for `sent` before the CPU is told, and an idle one takes `exit` to leave idle.
+    /// what it does next; that has yet to work for `sent` before this one is notified, which takes `exit` to leave idle if it idles.
     pub(crate) fn queued(&mut self, task: u32, cpu: u32, here: u32, sent: u64, exit: u64) {
         let record = &self.arena.cpus[cpu as usize];
         if record.current != NONE {
