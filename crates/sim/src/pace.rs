@@ -9,7 +9,7 @@
 //! Where CPUs have turns, clocks go on in others' turns: computing by a clock takes as long as the workload says, and what comes before the first look
 //! at that clock takes as many times as long as CPUs are busy. A CPU is busy there from when it is notified: its way out of idle takes turns.
 
-use schedlab_model::{EventSink, Machine, Speed};
+use schedlab_model::{Costs, EventSink, Machine, Speed, Time};
 use schedlab_program::Op;
 
 use crate::cpu::Cpu;
@@ -260,4 +260,14 @@ impl<S: EventSink> Engine<'_, S> {
         let (run, user, work) = (u128::from(account.run), u128::from(account.user), u128::from(pace.work(task).max(1)));
         u64::try_from(run * user / work).map_or(account.run, |user| user.min(account.run))
     }
+}
+
+/// Of a notification's costs what is left of the sender's interrupt and of the way out of idle where CPUs have turns.
+///
+/// Both were measured between two CPUs that had them. The sender's was counted by a clock that went on in the other's turns, as long as its own. A waker's
+/// turn lasts until it sleeps, so that a round trip contains its read, too, and how it went to sleep.
+pub(crate) fn between_turns(costs: &Costs) -> (Time, Time) {
+    let write = costs.system_call + costs.pipe_write + costs.wakeup + costs.wakeup_remote;
+    let sleeps = costs.system_call + costs.pipe_read + costs.block;
+    (Time::from_nanos(costs.ipi.saturating_sub(write).as_nanos() / 2), costs.idle_exit.saturating_sub(sleeps))
 }

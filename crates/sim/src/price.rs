@@ -6,6 +6,7 @@ use devices::access_in;
 use schedlab_model::{Costs, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
+use crate::pace::between_turns;
 use crate::task::Task;
 use crate::unknown::{Between, Unknown, named};
 use crate::wait::NONE;
@@ -496,14 +497,4 @@ fn dequeue_in_pass(costs: &Costs, pass: Time) -> Time {
     } else {
         costs.block.saturating_sub(pass).saturating_sub(costs.system_call)
     }
-}
-
-/// Of a notification's costs what is left of the sender's interrupt and of the way out of idle where CPUs have turns.
-///
-/// Both were measured between two CPUs that had them. The sender's was counted by a clock that went on in the other's turns, as long as its own. A waker's
-/// turn lasts until it sleeps, so that a round trip contains its read, too, and how it went to sleep.
-fn between_turns(costs: &Costs) -> (Time, Time) {
-    let write = costs.system_call + costs.pipe_write + costs.wakeup + costs.wakeup_remote;
-    let sleeps = costs.system_call + costs.pipe_read + costs.block;
-    (Time::from_nanos(costs.ipi.saturating_sub(write).as_nanos() / 2), costs.idle_exit.saturating_sub(sleeps))
 }

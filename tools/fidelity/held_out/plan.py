@@ -34,7 +34,7 @@ class Plan:
         workloads: that are drawn.
         places: where they run.
         goals: by metric.
-        ended: draws that were judged and ended for a fault, a sentence or two each.
+        ended: draws that were ended, and why, in a sentence or two each.
     """
 
     runs: int
