@@ -44,7 +44,7 @@ echo 2 > irqmode
 echo {LATENCY_NS} > completion_nsec
 echo 1 > power
 busybox dd if=/dev/zero of=/dev/nullb0 bs=1M count="$1" 2> /dev/null
-mke2fs -q -F -t ext4 -O ^has_journal -E nodiscard /dev/nullb0
+mke2fs -q -F -t ext4 -O ^has_journal -E nodiscard,lazy_itable_init=0 /dev/nullb0
 mount -t ext4 -o noatime /dev/nullb0 {PLACE}
 chmod 1777 {PLACE}
 """
