@@ -262,6 +262,9 @@ pub struct Costs {
     /// Looking at one CPU's queue while looking for work or for an idle CPU, billed to the task it is found for. Newly idle balancing and
     /// searches for idle CPUs are bounded by what they cost.
     pub balance: Time,
+    /// What newly idle balancing has cost at most in a CPU's lowest domain as a run begins (`max_newidle_lb_cost`), charged to no task: CPUs
+    /// that idle for less on average do not look for work as they run out of it.
+    pub newidle: Time,
     /// From one operation of a task to the next: what the runner needs to find the next one.
     pub operation: Time,
     /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: the runner reads clocks, to compute for just so long.

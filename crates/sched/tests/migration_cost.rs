@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CURRENT, Machine};
-use schedlab_model::{CpuId, Policy, TaskId};
+use schedlab_model::{CpuId, Policy, TaskId, Time};
 
 /// NI_RANDOM draws whether a CPU that is about to idle looks for work at all.
 fn knobs<'a>(release: &str, migration_cost: Option<&'a str>) -> Vec<(&'a str, &'a str)> {
@@ -79,6 +79,19 @@ fn a_task_that_ran_less_than_the_cost_ago_stays() {
                 assert!(!is_taken(machine(), Policy::Other, nanos - 1), "{release} {topology} {cost:?}");
                 assert!(is_taken(machine(), Policy::Other, nanos), "{release} {topology} {cost:?}");
             }
+        }
+    }
+}
+
+/// `this_rq->avg_idle < sd->max_newidle_lb_cost`: a CPU that never ran out of work before is taken to idle for twice the cost of a migration, 1 ms,
+/// and does not look for work where that has taken longer.
+#[test]
+fn a_cpu_looks_for_work_where_it_idles_for_longer_than_that_has_taken() {
+    for release in CURRENT {
+        for (cost, looks) in [(0, true), (1_000_000, true), (1_000_001, false)] {
+            let mut machine = machine(release, "smt=1", None);
+            machine.sched.set_newidle_cost(Time::from_nanos(cost));
+            assert_eq!(is_taken(machine, Policy::Other, 500_000), looks, "{release}: {cost} ns");
         }
     }
 }

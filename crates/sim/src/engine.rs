@@ -123,6 +123,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
             sched.expect_slices();
         }
         sched.set_topology(&machine.topology, machine.costs.balance.as_nanos(), options.seed);
+        sched.set_newidle_cost(machine.costs.newidle);
         let pools = Pools::make(program, scheduler, &mut sched, machine.cpus)?;
         let end = program.duration().map_or(u64::MAX, Time::as_nanos);
         let limit = options.time_limit.as_nanos().min(NEVER - 1);

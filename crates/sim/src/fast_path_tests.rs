@@ -143,6 +143,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             system_call: Time::from_nanos(90),
             migration: Time::from_nanos(600),
             balance: Time::from_nanos(20),
+            newidle: Time::from_nanos(20_000),
             operation: Time::from_nanos(35),
             compute: Time::from_nanos(45),
             block: Time::from_nanos(800),

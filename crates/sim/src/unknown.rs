@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 50] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 51] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -115,6 +115,7 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 50] {
         ("clock", costs.clock),
         ("migration", costs.migration),
         ("balance", costs.balance),
+        ("newidle", costs.newidle),
         ("operation", costs.operation),
         ("compute", costs.compute),
         ("tcp_connect", costs.tcp_connect),

@@ -57,6 +57,7 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
         ("exit_thread", "ending_of_a_thread", wakeup + switch + reap),
         ("tick", "tick", 0.0),
         ("migration", "migration", 0.0),
+        ("newidle", "newidle_balance", 0.0),
     ] {
         let whole = if from.starts_with("ending") { found.undisturbed(from) } else { found.direct(from) };
         found.cost(name, whole, part);
@@ -185,6 +186,7 @@ impl Found<'_> {
             migration: time("migration"),
             // Lost in what else a wake-up costs.
             balance: Time::ZERO,
+            newidle: time("newidle"),
             operation: time("operation"),
             // Where it was measured the runner computes by clocks, which the simulator knows by this.
             compute: if self.spread.contains_key("compute") {

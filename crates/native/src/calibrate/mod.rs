@@ -5,6 +5,7 @@
 //! slow spells, which last longer than a benchmark. What none can see alone is what remains of one when everything measured elsewhere
 //! is taken off, and so the parts add up to the whole.
 
+mod balancing;
 mod begun;
 mod bench;
 mod derive;
@@ -92,6 +93,8 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     }
     devices::memory(&mut samples);
     grace_period::runs(hz(), &mut samples)?;
+    // After all that tasks went from CPU to CPU for.
+    samples.add("newidle_balance", balancing::newidle());
     let (disk_cpu, unmeasured) = match directory {
         Some(directory) => disk::disk(&bench, directory, &mut samples, &mut later)?,
         None => (None, Vec::new()),

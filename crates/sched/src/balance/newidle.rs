@@ -1,6 +1,6 @@
 //! `sched_balance_newidle` (`newidle_balance` before 6.10, `kernel/sched/fair.c`): a CPU that is about to idle looks for work.
 
-use schedlab_model::{CpuId, NewidleRule, Reason, TaskId};
+use schedlab_model::{CpuId, NewidleRule, Reason, TaskId, Time};
 
 use crate::balance::domains::{Domain, DomainFlags};
 use crate::balance::env::Idle;
@@ -88,6 +88,16 @@ impl<D: Decider> Sched<D> {
             self.nohz_newidle_balance(cpu);
         }
         runs
+    }
+
+    /// What newly idle balancing has cost at most so far in each CPU's lowest domain.
+    pub fn set_newidle_cost(&mut self, cost: Time) {
+        for cpu in (0..self.balance.domains.cpus.len() as u32).map(CpuId) {
+            if let Some(lowest) = self.balance.domains.cpus[cpu.index()].levels.first_mut() {
+                lowest.max_newidle_lb_cost = cost.as_nanos();
+                self.note_newidle(cpu);
+            }
+        }
     }
 
     /// How long the CPU must be expected to idle for newidle balancing to be worth it, in nanoseconds; none where it is in no domain.

@@ -55,6 +55,7 @@ pub fn some_costs() -> Costs {
         block: nanos(350),
         migration: nanos(600),
         balance: nanos(20),
+        newidle: nanos(20_000),
         operation: nanos(35),
         tcp_connect: nanos(25_000),
         tcp_accept: nanos(7000),
