@@ -20,19 +20,15 @@ impl<S: EventSink> Engine<'_, S> {
         task != NONE && self.arena.tasks[task as usize].stage == Stage::Depart
     }
 
-    /// What the task, which is about to sleep for a message, has yet to do of its call once it is back. A call that slept before is entered.
-    pub(crate) fn rest_of_call(&self, task: u32) -> u64 {
-        let record = &self.arena.tasks[task as usize];
-        let entered = record.slept && self.prices.sleeps_within_calls;
-        let is_pipe = |channel: u32| self.arena.channels[channel as usize].is_pipe();
-        let entry = match record.op {
-            _ if record.background => return 0,
-            Op::Write { channel, .. } if record.moved == 0 && !entered => self.prices.write(is_pipe(channel)),
-            Op::Read { channel, .. } if !entered => self.prices.read(is_pipe(channel)),
-            Op::Write { .. } | Op::Read { .. } => 0,
-            _ => return 0,
-        };
-        self.prices.after_sleep(entry)
+    /// Whether the pass by which the CPU's task goes to sleep has a dequeue that takes time: not that for a child, which takes none, nor that for
+    /// the disk, which was measured with the access.
+    pub(crate) fn dequeues(&self, cpu: u32) -> bool {
+        let current = self.arena.cpus[cpu as usize].current;
+        if self.prices.dequeue == 0 || current == NONE {
+            return false;
+        }
+        let record = &self.arena.tasks[current as usize];
+        !record.background && !matches!(record.op, Op::Join | Op::File(_))
     }
 
     /// Whether the CPU's task goes to sleep for a message, in a call.

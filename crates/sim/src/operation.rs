@@ -139,9 +139,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.stage {
             Stage::Act => self.effect(task, cpu),
             Stage::Block => {
-                let rest = self.rest_of_call(task);
                 let record = &mut self.arena.tasks[task as usize];
-                record.debt += rest;
                 (record.stage, record.slept) = (Stage::Retry, true);
                 if self.wait(task) {
                     self.go_to_sleep(task, cpu, TaskState::Interruptible);
@@ -464,28 +462,36 @@ fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, p
     let first = !record.slept && record.moved == 0;
     record.planned = channel.writable(bytes - record.moved, first);
     // What did not fit at first goes in within the same system call.
-    let begins = record.moved == 0 && !(record.slept && prices.sleeps_within_calls);
-    let entry = if begins { prices.write(channel.is_pipe()) } else { 0 };
+    let call = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
     if record.planned == 0 {
-        record.stage = Stage::Block;
-        return prices.to_sleep(entry);
+        return plan_block(record, call, prices);
     }
     // A look at the pages only where they cost anything.
     let pages = if prices.page > 0 { channel.fresh_pages(record.planned, first, slabs) } else { 0 };
     let filled = prices.fill(channel.is_pipe(), record.planned);
-    entry.saturating_add(filled).saturating_add(prices.page.saturating_mul(pages))
+    plan_call(record, call, prices).saturating_add(filled).saturating_add(prices.page.saturating_mul(pages))
 }
 
 /// What a read can move now, and the time that takes.
 #[inline(always)]
 fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
     record.planned = channel.readable().min(bytes - record.moved);
-    // Who slept for it is in the system call already.
-    let begins = !(record.slept && prices.sleeps_within_calls);
-    let entry = if begins { prices.read(channel.is_pipe()) } else { 0 };
+    let call = prices.read(channel.is_pipe());
     if record.planned == 0 {
-        record.stage = Stage::Block;
-        return prices.to_sleep(entry);
+        return plan_block(record, call, prices);
     }
-    entry.saturating_add(prices.copy(record.planned))
+    plan_call(record, call, prices).saturating_add(prices.copy(record.planned))
+}
+
+/// What of a call is still to be done, as it finds what it needs. A task that slept for that is in the call already.
+#[inline(always)]
+fn plan_call(record: &Task, call: u64, prices: &Prices) -> u64 {
+    if record.slept && prices.sleeps_within_calls { prices.after_sleep(call) } else { call }
+}
+
+/// The same, as it does not find that, and going to sleep.
+#[inline(always)]
+fn plan_block(record: &mut Task, call: u64, prices: &Prices) -> u64 {
+    record.stage = Stage::Block;
+    prices.to_sleep(if record.slept && prices.sleeps_within_calls { 0 } else { call })
 }

@@ -246,7 +246,7 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus.len() > 1 {
             return self.touch(cpu);
         }
-        let dequeue = if self.sleeps_in_call(cpu, state) { self.prices.dequeue } else { 0 };
+        let dequeue = if self.dequeues(cpu) { self.prices.dequeue } else { 0 };
         self.catch_up(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
         record.acting_tick = record.next_tick;

@@ -221,9 +221,9 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             self.leave(cpu, previous.0, state);
             if next != TaskId::IDLE {
-                let passed = (self.now - self.sched.clock(CpuId(cpu)).as_nanos()) as i64;
-                self.arena.tasks[previous.index()].account.passed -= passed;
-                self.arena.tasks[next.index()].account.passed += passed;
+                let passed = self.now - self.sched.clock(CpuId(cpu)).as_nanos();
+                self.arena.tasks[previous.index()].passes_on(passed, &self.prices);
+                self.arena.tasks[next.index()].takes_on(passed, &self.prices);
             }
         }
         self.emit(cpu, EventKind::Switch { previous, state, next });

@@ -197,6 +197,25 @@ impl Task {
         }
     }
 
+    /// It was switched out, and the next task is charged for its last `time`: the clock of its CPU time, by which it may compute, did not go on for
+    /// that.
+    #[inline(always)]
+    pub(crate) const fn passes_on(&mut self, time: u64, prices: &Prices) {
+        self.account.passed -= time as i64;
+        if matches!(self.until_clock(prices), Some(0)) {
+            self.remaining += time;
+        }
+    }
+
+    /// It comes next, and is charged for the last `time` of the previous task: if it computes by the clock of its CPU time, that has gone on for it.
+    #[inline(always)]
+    pub(crate) const fn takes_on(&mut self, time: u64, prices: &Prices) {
+        self.account.passed += time as i64;
+        if matches!(self.until_clock(prices), Some(0)) {
+            self.remaining = self.remaining.saturating_sub(time);
+        }
+    }
+
     /// It is at an operation that computes.
     #[inline(always)]
     pub(crate) const fn computes(&self) -> bool {

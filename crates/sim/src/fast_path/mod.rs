@@ -242,7 +242,7 @@ impl<S: EventSink> Engine<'_, S> {
         looked_at: u64,
     ) -> Result<(), SimError> {
         let (now, prices) = (self.now, &self.prices);
-        let passed = if FREE { 0 } else { (now - self.sched.clock(CpuId(cpu)).as_nanos()) as i64 };
+        let passed = if FREE { 0 } else { now - self.sched.clock(CpuId(cpu)).as_nanos() };
         let Arena { tasks, cpus, .. } = &mut self.arena;
         let record = &mut cpus[cpu as usize];
         (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
@@ -256,13 +256,17 @@ impl<S: EventSink> Engine<'_, S> {
         // As [`Engine::leave`] has it of a task that goes on to be runnable, on a CPU that always is as fast.
         self.switches += 1;
         record.busy += left.account.end_run(now);
-        left.account.passed -= passed;
         left.account.involuntary += u32::from(!left.has_reported());
         left.interrupted(record.end - now);
+        if !FREE {
+            left.passes_on(passed, prices);
+        }
         left.state = State::Runnable;
         record.end = now;
         let comer = &mut tasks[next.index()];
-        comer.account.passed += passed;
+        if !FREE {
+            comer.takes_on(passed, prices);
+        }
         if looked_at > 0 {
             comer.debt += looked_at;
         }
