@@ -17,8 +17,17 @@ fn json(arguments: &[&str]) -> Value {
 fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
     let several = calibration["cpus"].as_u64().is_some_and(|cpus| cpus > 1);
     // The costs of a look for the busiest CPU and of filling a last-level cache anew are not measured: they stay 0, as do those that only a
-    // recording tells apart. RCU's thread may not be seen from a container.
-    let never = ["balance", "cache_refill_llc", "idle_switch", "timer_switch", "put_prev", "grace_period", "unknown"];
+    // recording tells apart. RCU's thread may not be seen from a container, nor what a kernel that is locked down knows of its domains.
+    let never = [
+        "balance",
+        "newidle",
+        "cache_refill_llc",
+        "idle_switch",
+        "timer_switch",
+        "put_prev",
+        "grace_period",
+        "unknown",
+    ];
     let between = ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration"];
     let names = calibration["costs"].as_object().into_iter().flat_map(|costs| costs.keys()).map(String::as_str);
     names.filter(move |name| !never.contains(name) && (several || !between.contains(name)))

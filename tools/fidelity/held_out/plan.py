@@ -34,7 +34,7 @@ class Plan:
         workloads: that are drawn.
         places: where they run.
         goals: by metric.
-        ended: draws that were ended, and why, in a sentence or two each.
+        earlier: what draws before this one came to, and why one was ended.
     """
 
     runs: int
@@ -42,7 +42,7 @@ class Plan:
     workloads: int
     places: tuple[str, ...]
     goals: Mapping[Metric, Goal]
-    ended: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -57,8 +57,8 @@ class Plan:
             unknown = set(goals) - set(get_args(Metric))
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
-            places, ended = tuple(value.pop("places")), tuple(value.pop("ended", ()))
-            found = cls(goals=goals, places=places, ended=ended, **value)
+            places, earlier = tuple(value.pop("places")), tuple(value.pop("earlier", ()))
+            found = cls(goals=goals, places=places, earlier=earlier, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
