@@ -61,6 +61,7 @@ while read -r tag place; do
 done < /shares
 while read -r name target; do ln -s "$target" "/new/$name"; done < /links
 mount -t debugfs debugfs sys/kernel/debug; mount -t tracefs tracefs sys/kernel/tracing
+[ ! -e sys/kernel/debug/sched/verbose ] || echo Y > sys/kernel/debug/sched/verbose
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 ip link set lo up
 for port in /sys/bus/serial-base/devices/*/power/control; do [ -e $port ] && echo on > $port; done
