@@ -233,6 +233,9 @@ pub struct Costs {
     /// Further time of writing 1024 bytes to a stream socket: memory for them (`sock_alloc_send_pskb`), which the kernel clears where it is built to. In
     /// files without it, it is a part of `copy_per_kib`.
     pub skb_per_kib: Time,
+    /// Further time of writing to a stream socket while as many messages as a slab holds are on their way: memory comes from a slab other than
+    /// the CPU's own (`___slab_alloc`).
+    pub slab: Time,
     /// A fresh page of memory for messages on their way: taking it from the kernel, which clears it where it is built to,
     /// and giving it back; billed to the writer.
     pub page: Time,

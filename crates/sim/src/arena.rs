@@ -43,7 +43,7 @@ impl Arena {
         self.links.clear();
         self.timers.clear();
         self.expiries.clear();
-        self.slabs = Slabs::new(keeps);
+        self.slabs = Slabs::new(keeps, cpus);
         self.objects.reset(program);
         self.latches.clear();
         self.latches.resize(program.latches(), Latch { open: false, waiters: WaitQueue::EMPTY });

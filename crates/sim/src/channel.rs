@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use schedlab_model::ChannelKind;
 
-use crate::slabs::{Keeps, PAGE, Slabs};
+use crate::slabs::{Fetched, Keeps, PAGE, Slabs};
 use crate::wait::WaitQueue;
 
 /// `PIPE_DEF_BUFFERS`: slots of a pipe, one page each.
@@ -16,7 +16,7 @@ const SLOTS: u32 = 16;
 /// `sysctl_wmem_default`: 256 × `SKB_TRUESIZE(256)` = 256 × (256 + 256 + 320).
 pub(crate) const SEND_BUFFER: u32 = 212_992;
 /// `SKB_DATA_ALIGN(sizeof(struct sk_buff))` on 64-bit.
-const SK_BUFF: u32 = 256;
+pub(crate) const SK_BUFF: u32 = 256;
 /// `SKB_DATA_ALIGN(sizeof(struct skb_shared_info))` on 64-bit.
 const SHARED_INFO: u32 = 320;
 /// `SKB_MAX_HEAD(0)`: what one page holds beside the shared info.
@@ -98,14 +98,17 @@ impl Channel {
         }
     }
 
-    /// How many pages the next step of a write that moves `bytes` needs that neither the pipe nor, among `slabs`, other sockets have
+    /// What the next step of a write that moves `bytes` takes of memory that neither the pipe nor, among `slabs`, other sockets have
     /// at hand; `merge` as in [`Pipe::write`].
     #[inline]
-    pub(crate) fn fresh_pages(&self, bytes: u32, merge: bool, slabs: &Slabs) -> u64 {
+    pub(crate) fn fetch(&self, bytes: u32, merge: bool, slabs: &mut Slabs) -> Fetched {
         match &self.buffer {
-            Buffer::Pipe(pipe) => pipe.fresh_pages(bytes, merge),
-            Buffer::Socket(socket) if socket.writable(bytes) > 0 => slabs.fresh_pages(socket.truesize(skb_size(bytes))),
-            Buffer::Socket(_) => 0,
+            Buffer::Pipe(pipe) => {
+                let pages = pipe.fresh_pages(bytes, merge);
+                Fetched { elsewhere: false, fresh: pages, pages }
+            }
+            Buffer::Socket(socket) if socket.writable(bytes) > 0 => slabs.fetch(socket.truesize(skb_size(bytes))),
+            Buffer::Socket(_) => Fetched::default(),
         }
     }
 
@@ -401,26 +404,26 @@ mod tests {
 
     #[test]
     fn a_pipe_needs_a_page_a_slot_and_keeps_one_that_was_read() {
-        let slabs = Slabs::default();
+        let mut slabs = Slabs::new(KEEPS, 1);
         let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        assert_eq!(pipe.fresh_pages(100, true, &slabs), 1);
+        assert_eq!(pipe.fetch(100, true, &mut slabs).pages, 1);
         pipe.write(100, true);
         // Merged, and then a page and a half more.
-        assert_eq!((pipe.fresh_pages(100, true, &slabs), pipe.fresh_pages(6096, false, &slabs)), (0, 2));
+        assert_eq!((pipe.fetch(100, true, &mut slabs).pages, pipe.fetch(6096, false, &mut slabs).pages), (0, 2));
         pipe.read(100);
-        assert_eq!((pipe.fresh_pages(100, true, &slabs), pipe.fresh_pages(6096, true, &slabs)), (0, 1));
+        assert_eq!((pipe.fetch(100, true, &mut slabs).pages, pipe.fetch(6096, true, &mut slabs).pages), (0, 1));
         pipe.write(6096, true);
-        assert_eq!(pipe.fresh_pages(4096, true, &slabs), 1);
+        assert_eq!(pipe.fetch(4096, true, &mut slabs).pages, 1);
         pipe.read(6096);
         // Of the two pages one is kept.
-        assert_eq!(pipe.fresh_pages(8192, true, &slabs), 1);
+        assert_eq!(pipe.fetch(8192, true, &mut slabs).pages, 1);
         // Both are where a pipe keeps two: of three one is to be fetched, then none is left.
         let mut pipe = Channel::new(ChannelKind::Pipe, Keeps { pages_of_a_pipe: 2, ..KEEPS });
         pipe.write(8192, true);
         pipe.read(8192);
-        assert_eq!(pipe.fresh_pages(12_288, true, &slabs), 1);
+        assert_eq!(pipe.fetch(12_288, true, &mut slabs).pages, 1);
         pipe.write(12_288, true);
-        assert_eq!(pipe.fresh_pages(4096, true, &slabs), 1);
+        assert_eq!(pipe.fetch(4096, true, &mut slabs).pages, 1);
     }
 
     #[test]

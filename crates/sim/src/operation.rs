@@ -14,7 +14,7 @@ use crate::channel::{Channel, Wake};
 use crate::engine::{Engine, task_id};
 use crate::event_queue::NEVER;
 use crate::price::Prices;
-use crate::slabs::Slabs;
+use crate::slabs::{Fetched, Slabs};
 use crate::task::{Stage, Task};
 use crate::wait::NONE;
 
@@ -83,7 +83,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::Run(time) => self.prices.run(time.as_nanos()),
             Op::Write { channel, bytes } => {
                 let place = &self.arena.channels[channel as usize];
-                plan_write(record, place, &self.arena.slabs, bytes, &self.prices)
+                plan_write(record, place, &mut self.arena.slabs, bytes, &self.prices)
             }
             Op::Read { channel, bytes } => {
                 plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
@@ -102,7 +102,7 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Run(time) => record.remaining = time.as_nanos(),
             Op::Write { channel, bytes } => {
-                plan_write(record, &arena.channels[channel as usize], &arena.slabs, bytes, prices);
+                plan_write(record, &arena.channels[channel as usize], &mut arena.slabs, bytes, prices);
                 record.remaining = 0;
             }
             Op::Read { channel, bytes } => {
@@ -458,7 +458,7 @@ impl<S: EventSink> Engine<'_, S> {
 
 /// What a write can move now, and the time that takes.
 #[inline(always)]
-fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, prices: &Prices) -> u64 {
+fn plan_write(record: &mut Task, channel: &Channel, slabs: &mut Slabs, bytes: u32, prices: &Prices) -> u64 {
     let first = !record.slept && record.moved == 0;
     record.planned = channel.writable(bytes - record.moved, first);
     // What did not fit at first goes in within the same system call.
@@ -466,10 +466,10 @@ fn plan_write(record: &mut Task, channel: &Channel, slabs: &Slabs, bytes: u32, p
     if record.planned == 0 {
         return plan_block(record, call, prices);
     }
-    // A look at the pages only where they cost anything.
-    let pages = if prices.page > 0 { channel.fresh_pages(record.planned, first, slabs) } else { 0 };
+    // A look at memory only where that costs anything.
+    let fetched = if prices.fetches() { channel.fetch(record.planned, first, slabs) } else { Fetched::default() };
     let filled = prices.fill(channel.is_pipe(), record.planned);
-    plan_call(record, call, prices).saturating_add(filled).saturating_add(prices.page.saturating_mul(pages))
+    plan_call(record, call, prices).saturating_add(filled).saturating_add(prices.fetch(fetched))
 }
 
 /// What a read can move now, and the time that takes.

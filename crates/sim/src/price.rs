@@ -1,6 +1,7 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
 mod devices;
+mod memory;
 
 use devices::access_in;
 use schedlab_model::{Costs, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
@@ -46,7 +47,8 @@ pub(crate) struct Prices {
     read: [u64; 2],
     copy_per_kib: u64,
     skb_per_kib: u64,
-    pub(crate) page: u64,
+    slab: u64,
+    page: u64,
     /// Going to sleep because something is missing, up to the last check whether it is there; and the pass of the scheduler after that,
     /// within which other CPUs can provide it. On one CPU there are no others, and the check comes last.
     pub(crate) block: u64,
@@ -219,6 +221,7 @@ impl Prices {
             read: [call(costs.socket_read), call(costs.pipe_read)],
             copy_per_kib: costs.copy_per_kib.as_nanos(),
             skb_per_kib: costs.skb_per_kib.as_nanos(),
+            slab: costs.slab.as_nanos(),
             page: costs.page.as_nanos(),
             block: block.as_nanos(),
             depart: depart.as_nanos(),
@@ -421,19 +424,6 @@ impl Prices {
     fn way_in(&self, entry: u64) -> u64 {
         let first = entry.min(self.read[1].max(self.write[1]));
         if self.goes_back { first - first / 2 } else { first }
-    }
-
-    /// Copying `bytes` into a pipe, or into a socket's fresh memory, rounded down.
-    #[inline]
-    pub(crate) const fn fill(&self, pipe: bool, bytes: u32) -> u64 {
-        let memory = if pipe { 0 } else { self.skb_per_kib.saturating_mul(bytes as u64) / 1024 };
-        self.copy(bytes).saturating_add(memory)
-    }
-
-    /// Copying `bytes` into or out of the kernel, rounded down.
-    #[inline]
-    pub(crate) const fn copy(&self, bytes: u32) -> u64 {
-        self.copy_per_kib.saturating_mul(bytes as u64) / 1024
     }
 
     pub(crate) const fn fork(&self, kind: TaskKind) -> u64 {

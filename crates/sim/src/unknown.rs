@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 51] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 52] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -103,6 +103,7 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 51] {
         ("socket_read", costs.socket_read),
         ("copy_per_kib", costs.copy_per_kib),
         ("skb_per_kib", costs.skb_per_kib),
+        ("slab", costs.slab),
         ("page", costs.page),
         ("block", costs.block),
         ("sleep_timer", costs.sleep_timer),

@@ -27,6 +27,9 @@ and the longer the guest takes.
 _TURNS = (8, 1)
 """QEMU's first version in which each CPU has a turn between two timers."""
 
+_BYTEWISE = ("erms", "fsrm", "fzrm", "fsrs", "fsrc")
+"""Features of a processor with which kernels move and clear memory by single bytes."""
+
 
 def counting(cpus: int) -> tuple[str, ...]:
     """Return QEMU's options for a guest whose clock is the number of its instructions.
@@ -57,6 +60,20 @@ def counting(cpus: int) -> tuple[str, ...]:
 def counts_several() -> bool:
     """Return whether this machine's QEMU can count the instructions of several CPUs."""
     return _version() >= _TURNS
+
+
+def _processor(accelerator: str, *, counted: bool) -> str:
+    """Return which processor a guest's CPUs are.
+
+    QEMU counts each byte that a string instruction moves as an instruction. Where instructions are
+    the clock, kernels are to move eight bytes at a time: without these features they do.
+    """
+    if accelerator == "kvm":
+        return "host"
+    if not counted:
+        return "max"
+    known = processes.run([QEMU, "-cpu", "help"]).output.split()
+    return ",".join(["max", *(f"-{feature}" for feature in _BYTEWISE if feature in known)])
 
 
 def _version() -> tuple[int, ...]:
@@ -107,7 +124,7 @@ def qemu_command(
     # The kernel ends QEMU with the thread that started it, whatever becomes of that.
     command = ["setpriv", "--pdeathsig", "KILL", "--", QEMU]
     command += ["-machine", kind, "-accel", accelerator]
-    command += ["-cpu", "host" if accelerator == "kvm" else "max"]
+    command += ["-cpu", _processor(accelerator, counted="-icount" in options)]
     command += ["-smp", str(cpus), "-m", f"{memory}M", "-nodefaults", "-no-reboot"]
     command += ["-display", "none", "-serial", f"file:{_quoted(console)}"]
     command += ["-chardev", "stdio,id=control,signal=off"]

@@ -173,6 +173,7 @@ impl Found<'_> {
             socket_read: time("socket_read"),
             copy_per_kib: time("copy_per_kib"),
             skb_per_kib: time("skb_per_kib"),
+            slab: time("slab"),
             page: time("page"),
             block: time("block"),
             sleep_timer: time("sleep_timer"),
@@ -252,6 +253,9 @@ fn messages(found: &mut Found<'_>, cpus: u32) {
     // Two ways of copying alone, one cost: their mean. A socket takes memory for each message besides, and reading from one varies by more than copying takes.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
     found.cost("skb_per_kib", fills, found.get("copy_per_kib"));
+    let [short, _] = sizes("socket");
+    let in_turn = found.direct(&message("socket", "write", short, "here")).map_or(0.0, |spread| spread.median_ns);
+    found.cost("slab", found.direct("write_behind_a_backlog"), in_turn);
     found.cost("page", found.direct("fresh_page"), 0.0);
 }
 

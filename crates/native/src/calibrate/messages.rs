@@ -83,6 +83,23 @@ pub(crate) fn fresh_pages(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok((0..bench.batches).map(|_| batch()).collect())
 }
 
+/// Messages of a backlog: more than a slab holds, and no more than of empty slabs are kept.
+const BACKLOG: usize = 128;
+
+/// A write of a byte to a socket behind a backlog of others, the system call included.
+pub(crate) fn backlog(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    let socket = bench.socket()?;
+    let batch = || {
+        let start = thread_cpu();
+        (0..BACKLOG).for_each(|_| socket.send());
+        let writing = bench.since(start);
+        (0..BACKLOG).for_each(|_| socket.receive());
+        writing / BACKLOG as f64
+    };
+    let _ = batch();
+    Ok((0..bench.batches).map(|_| batch()).collect())
+}
+
 /// Streams of messages of so many bytes through many channels: in turn, one is written to each here, and one is read from each on CPU
 /// `reader`. Times of a write and of a read, system calls included.
 pub(crate) fn stream(

@@ -137,6 +137,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add(CROWDING, vec![messages::crowding()]);
     samples.add("system_call", messages::system_call(bench));
     samples.add("exchange_of_a_byte", messages::exchange(bench)?);
+    samples.add("write_behind_a_backlog", messages::backlog(bench)?);
     for (kind, name) in [(ChannelKind::Pipe, "pipe"), (ChannelKind::Socket, "socket")] {
         for bytes in sizes(name) {
             for (place, cpu) in [("here", Some(bench.here)), ("there", bench.there)] {

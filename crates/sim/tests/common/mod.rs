@@ -40,6 +40,7 @@ pub fn some_costs() -> Costs {
         socket_read: nanos(500),
         copy_per_kib: nanos(80),
         skb_per_kib: nanos(30),
+        slab: Time::ZERO,
         page: Time::ZERO,
         compute: Time::ZERO,
         lingering: Time::ZERO,

@@ -30,6 +30,7 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
             }
         }
     }
+    add("write_behind_a_backlog", call + ns(costs.socket_write) - 10.0 + ns(costs.slab));
     add("fresh_page", ns(costs.page));
     add("switch", ns(costs.switch));
     add("yield_alone", call + ns(costs.schedule));
@@ -127,6 +128,7 @@ fn example() -> Costs {
         socket_read: ns(1_000),
         copy_per_kib: ns(120),
         skb_per_kib: ns(40),
+        slab: ns(45),
         page: ns(350),
         block: ns(950),
         sleep_timer: ns(610),
@@ -184,7 +186,7 @@ fn the_parts_are_found_again() {
     let costs = example();
     let derived = derive(&measured(&costs), 2);
     assert_eq!(derived.costs, costs);
-    assert_eq!(derived.spread.len(), 52);
+    assert_eq!(derived.spread.len(), 53);
     assert!(derived.notes.is_empty(), "{:?}", derived.notes);
 }
 
