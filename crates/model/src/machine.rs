@@ -270,8 +270,8 @@ pub struct Costs {
     pub newidle: Time,
     /// From one operation of a task to the next: what the runner needs to find the next one.
     pub operation: Time,
-    /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer: the runner reads clocks, to compute for just so long.
-    /// At least 1 ns where it does.
+    /// Further time of an operation that computes for [`Costs::CLOCKED`] or longer, the first since its task came to its CPU: the runner reads
+    /// clocks, to compute for just so long. At least 1 ns where it does.
     pub compute: Time,
     /// Making a connection to a port, billed to the client, all system calls included (as in the following ones). In files without
     /// `tcp_client_closes`, ending it is a part of this.

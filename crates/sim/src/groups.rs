@@ -217,7 +217,7 @@ impl<S: EventSink> Engine<'_, S> {
         let mut total = 0;
         let all = self.arena.tasks.iter().zip(&self.arena.identities);
         for (task, identity) in all.filter(|(task, _)| !task.background) {
-            let (account, running) = (&task.account, task.state == crate::task::State::Running);
+            let (account, running) = (&task.account, matches!(task.state, crate::task::State::Running { .. }));
             let run = account.run + if running { self.now - account.since } else { 0 };
             total += run;
             for pool in pools.path(pools.pool_of(identity.belongs)) {

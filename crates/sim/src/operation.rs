@@ -80,7 +80,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.plan_background(task);
         }
         let remaining = match record.op {
-            Op::Run(time) => self.prices.run(time.as_nanos()),
+            Op::Run(time) => record.compute(time.as_nanos(), &self.prices),
             Op::Write { channel, bytes } => {
                 let place = &self.arena.channels[channel as usize];
                 plan_write(record, place, &mut self.arena.slabs, bytes, &self.prices)

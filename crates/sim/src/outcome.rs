@@ -42,7 +42,7 @@ impl<S: EventSink> Engine<'_, S> {
             let account = &mut record.account;
             let since = self.now - account.since;
             match record.state {
-                State::Dead | State::Running => continue,
+                State::Dead | State::Running { .. } => continue,
                 State::Runnable => account.wait += since,
                 State::Asleep => account.sleep += since,
             }

@@ -287,10 +287,10 @@ impl Prices {
         })
     }
 
-    /// Computing for so long.
+    /// Computing for so long, `first` since the task was switched in or not.
     #[inline]
-    pub(crate) const fn run(&self, time: u64) -> u64 {
-        if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(self.compute) }
+    pub(crate) const fn run(&self, time: u64, first: bool) -> u64 {
+        if first && time >= Costs::CLOCKED.as_nanos() { time.saturating_add(self.compute) } else { time }
     }
 
     /// Whether a task that computes for so long reads clocks to do so.

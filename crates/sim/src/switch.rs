@@ -320,7 +320,7 @@ impl<S: EventSink> Engine<'_, S> {
         record.current = task;
         let comer = &mut self.arena.tasks[task as usize];
         comer.account.end_wait(self.now);
-        comer.state = State::Running;
+        comer.state = State::Running { computed: false };
         if matches!((comer.op, comer.stage), (Op::Busy(_), Stage::Act)) {
             // The time that it waits for passes off the CPU too.
             comer.remaining = self.arena.objects.luggage(task).until.saturating_sub(self.now);

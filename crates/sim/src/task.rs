@@ -32,7 +32,10 @@ pub(crate) enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Runnable,
-    Running,
+    /// Whether it has read clocks to compute since it was switched in.
+    Running {
+        computed: bool,
+    },
     Asleep,
     Dead,
 }
@@ -218,7 +221,7 @@ impl Task {
 
     /// It is at an operation that computes.
     #[inline(always)]
-    pub(crate) const fn computes(&self) -> bool {
+    pub(crate) fn computes(&self) -> bool {
         matches!((self.op, self.stage), (Op::Run(_), Stage::Act))
     }
 
@@ -237,6 +240,16 @@ impl Task {
             (false, true) => price + prices.delayed_dequeue_pass,
             (true, true) | (false, false) => price,
         }
+    }
+
+    /// It is about to compute for so long: the work that this takes.
+    #[inline]
+    pub(crate) fn compute(&mut self, time: u64, prices: &Prices) -> u64 {
+        let first = self.state != State::Running { computed: true };
+        if prices.is_clocked(time) {
+            self.state = State::Running { computed: true };
+        }
+        prices.run(time, first)
     }
 
     /// It looks at the clock of its CPU time, to compute for just so long: what it has to do until it does so first.

@@ -604,6 +604,21 @@ fn interrupts_and_switches_are_a_part_of_computing_by_the_clock() {
 }
 
 #[test]
+fn computing_on_without_a_break_reads_no_clocks_again() {
+    // In microseconds, looking at clocks 2. It computes twice for 10 (2 + 20), sleeps for 50, and computes twice for 10: 22 + 50 + 22.
+    let costs = Costs { compute: micros(2), ..Costs::ideal() };
+    let twice = || [Step::Run(microseconds(10)), Step::Run(microseconds(10))];
+    let steps = twice().into_iter().chain([Step::Sleep(microseconds(50))]).chain(twice()).collect();
+    let alone = workload(vec![task("alone", 1, fifo(1), steps)]);
+    for release in common::RELEASES {
+        let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        let off: Vec<_> =
+            switches(&events).into_iter().filter(|(_, _, next)| *next == IDLE).map(|(at, ..)| at).collect();
+        assert_eq!(off, [22, 94], "{release}");
+    }
+}
+
+#[test]
 fn a_task_that_preempts_its_waker_is_charged_from_its_wake_up_on() {
     // In microseconds: a system call takes nothing, writing 5, reading 7, going to sleep 1, a wake-up 4, a pass of the scheduler 6, a switch 3.
     // 'reader' switches in (3), finds nothing (1), and sleeps. 'writer' switches in (3), writes (5) and wakes it at once; with the wake-up

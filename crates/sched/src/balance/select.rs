@@ -295,13 +295,13 @@ impl<D: Decider> Sched<D> {
         if packs { Selected { cpu: this, by: SelectRule::Packed, ..selected } } else { selected }
     }
 
-    /// At most one task runs on the CPU, and with the woken one it uses less than seven tenths of it (`vcpu_pack_room`).
+    /// At most one task runs on the CPU, and with the woken one it uses less than two thirds of it (`vcpu_pack_room`).
     fn has_room(&self, task: TaskId, cpu: CpuId) -> bool {
         let record = &self.tasks[task.index()];
         // A sleeper is counted among those of the CPU that it ran on last.
         let own = if record.cpu == cpu { 0 } else { self.entity_avg(record.se).util_avg };
         let used = self.root_avg(cpu).util_avg + own;
-        self.nr_awake(cpu) <= 1 && 10 * used < 7 * CAPACITY && record.may_run_on(cpu)
+        self.nr_awake(cpu) <= 1 && 3 * used < 2 * CAPACITY && record.may_run_on(cpu)
     }
 
     /// How many others a task woke lately, the past halved once a second (`wakee_flips`); none where balancing is not modelled.

@@ -185,7 +185,7 @@ impl<S: EventSink> Engine<'_, S> {
         let arena = &mut self.arena;
         let comer = known!(mut arena.tasks[task as usize]);
         comer.account.end_wait(self.now);
-        comer.state = State::Running;
+        comer.state = State::Running { computed: false };
         if !self.prices.free_switches {
             let switches = arena.cpus[cpu as usize].switches;
             let price = self.prices.switch_on(&arena.cpus, comer, cpu, self.alive - 1);
@@ -383,7 +383,7 @@ impl Task {
     #[inline(always)]
     fn takes(&mut self, task: u32, record: &mut Cpu) {
         record.current = task;
-        self.state = State::Running;
+        self.state = State::Running { computed: false };
     }
 
     /// The next operation, as [`Engine::operate`] begins it. False where that is to look at it, as it is none that computes.
@@ -401,7 +401,7 @@ impl Task {
             }
         };
         (self.op, self.stage) = (Op::Run(time), Stage::Act);
-        self.remaining = if FREE { time.as_nanos() } else { prices.run(time.as_nanos()) };
+        self.remaining = if FREE { time.as_nanos() } else { self.compute(time.as_nanos(), prices) };
         true
     }
 }
