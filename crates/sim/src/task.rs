@@ -1,6 +1,6 @@
 //! What the engine knows of a task.
 
-use schedlab_model::TaskKind;
+use schedlab_model::{Costs, TaskKind};
 use schedlab_program::{Cursor, Op, TemplateId};
 
 use crate::groups::Belongs;
@@ -246,7 +246,7 @@ impl Task {
     #[inline]
     pub(crate) fn compute(&mut self, time: u64, prices: &Prices) -> u64 {
         let first = self.state != State::Running { computed: true };
-        if prices.is_clocked(time) {
+        if time >= Costs::CLOCKED.as_nanos() {
             self.state = State::Running { computed: true };
         }
         prices.run(time, first)

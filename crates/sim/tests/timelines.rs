@@ -619,6 +619,22 @@ fn computing_on_without_a_break_reads_no_clocks_again() {
 }
 
 #[test]
+fn what_a_wake_up_takes_is_no_part_of_the_computing_after_it() {
+    // In microseconds, looking at clocks 2, a wake-up 4. 'reader' waits at 0. The timer of 'writer' expires at 5, and it comes at 9. It computes until
+    // 9 + 2 + 10 = 21, wakes 'reader', which comes after it, until 25, and computes until 35.
+    let costs = Costs { compute: micros(2), wakeup: micros(4), ..Costs::ideal() };
+    let ten = || Step::Run(microseconds(10));
+    let reader = task("reader", 1, fifo(1), vec![read("pipe", 1)]);
+    let writer = task("writer", 1, fifo(2), vec![Step::Sleep(microseconds(5)), ten(), write("pipe", 1), ten()]);
+    let both = with_channels(workload(vec![reader, writer]), ChannelKind::Pipe, &["pipe"]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&both, release, &Machine::new(1, costs.clone()));
+        assert_eq!(outcome.tasks[1].run_ns / 1000, 35 - 9, "{release}");
+        assert!(switches(&events).contains(&(35, 0, 0)), "{release}: {:?}", switches(&events));
+    }
+}
+
+#[test]
 fn a_task_that_preempts_its_waker_is_charged_from_its_wake_up_on() {
     // In microseconds: a system call takes nothing, writing 5, reading 7, going to sleep 1, a wake-up 4, a pass of the scheduler 6, a switch 3.
     // 'reader' switches in (3), finds nothing (1), and sleeps. 'writer' switches in (3), writes (5) and wakes it at once; with the wake-up
