@@ -53,6 +53,21 @@ def test_a_counted_guest_moves_no_single_bytes() -> None:
     assert [processor(()), processor((), "kvm")] == ["max", "host"]
 
 
+def test_a_guest_knows_how_long_a_round_of_turns_takes() -> None:
+    # Four CPUs have turns of 2.5 us. One CPU has none, and no guest by another clock.
+    image = KernelImage("6.1.0", Path("vmlinuz"), None)
+
+    def parameters(cpus: int, options: tuple[str, ...]) -> str:
+        command = qemu_command(
+            image, Path("archive"), Path("console"), accelerator="tcg", cpus=cpus, options=options
+        )
+        return command[command.index("-append") + 1]
+
+    counted = ("-icount", "shift=1")
+    assert "schedlab.round=10" in parameters(4, counted).split()
+    assert "schedlab.round" not in parameters(1, counted) + parameters(4, ())
+
+
 def _processes_of(directory: Path) -> list[int]:
     """Return the processes whose command names a file in a directory."""
     found = []

@@ -7,6 +7,7 @@
 //! `getrusage` says of the task is what it was charged last, and asking charges nothing.
 
 use std::cell::Cell;
+use std::fs::read_to_string;
 use std::hint::black_box;
 
 use schedlab_model::Costs;
@@ -22,8 +23,12 @@ pub(crate) const MOST_READS: u32 = 16;
 /// Between two looks at the counter, in nanoseconds.
 const PIECE: u64 = 1_000;
 
-/// Two looks that are further apart than this, in nanoseconds, were interrupted. A CPU that slows down to half its speed is not.
+/// Two looks that are further apart than this, in nanoseconds, were interrupted. A CPU that slows down to half its speed is not, nor one that has
+/// turns with others: that takes as much longer as a round of turns.
 const GAP: u64 = 5 * PIECE;
+
+/// Where CPUs have turns the kernel's command line has this, and the microseconds of a round.
+const ROUND: &str = "schedlab.round=";
 
 /// When so many nanoseconds are left at most, each interruption is worth a read, as long as [`SPARED`] are left.
 const LAST_STRETCH: u64 = 10_000_000;
@@ -95,6 +100,8 @@ pub(crate) struct Spin {
     counter_step: u64,
     /// Nanoseconds that reading the clocks at the beginning of a step takes: they are a part of it.
     reading: u64,
+    /// [`GAP`], and a round of turns.
+    gap: u64,
 }
 
 impl Spin {
@@ -120,6 +127,7 @@ impl Spin {
             rounds_per_microsecond: (rounds * 1_000 / fastest.unwrap_or(1).max(1)).max(1),
             counter_step: u64::try_from((u128::from(passed) << 32) / u128::from(counted.max(1))).unwrap_or(u64::MAX),
             reading,
+            gap: GAP + round(&read_to_string("/proc/cmdline").unwrap_or_default()),
         }
     }
 
@@ -158,7 +166,7 @@ impl Spin {
                 let now = counter();
                 let piece = self.passed(seen, now);
                 seen = now;
-                if piece <= GAP || !Charge::is_new(&mut charge, used) {
+                if piece <= self.gap || !Charge::is_new(&mut charge, used) {
                     used += piece;
                     continue;
                 }
@@ -182,7 +190,7 @@ impl Spin {
     fn begin(self) -> (Mark, u32) {
         let now = counter();
         match LAST.take() {
-            Some(last) if self.passed(last.counter, now) <= GAP => (last, 0),
+            Some(last) if self.passed(last.counter, now) <= self.gap => (last, 0),
             Some(last) if self.passed(last.counter, now) <= AWAY => {
                 (Mark { counter: now, cpu: None, charge: last.charge }, 0)
             }
@@ -215,6 +223,12 @@ impl Spin {
             self.blind((left / 2).clamp(50, 32_000));
         }
     }
+}
+
+/// Nanoseconds of a round of turns by a kernel's command line, none where CPUs have no turns.
+fn round(command_line: &str) -> u64 {
+    let given = command_line.split_whitespace().find_map(|word| word.strip_prefix(ROUND)?.parse::<u64>().ok());
+    given.map_or(0, |microseconds| microseconds.saturating_mul(1_000))
 }
 
 /// The CPU time that was used since a mark.
@@ -280,6 +294,11 @@ mod tests {
     fn a_mark_ahead_of_the_clock_takes_nothing() {
         // Without a mark what the counter says has been used; a mark that follows from it may be later than the clock.
         assert_eq!([(Some(7), 10), (Some(10), 7), (None, 7)].map(|(before, now)| taken(before, now, 5)), [3, 0, 5]);
+    }
+
+    #[test]
+    fn a_round_of_turns_is_no_interruption() {
+        assert_eq!(["quiet schedlab.round=10 panic=-1", "quiet", "schedlab.round=x"].map(round), [10_000, 0, 0]);
     }
 
     #[test]

@@ -52,9 +52,13 @@ def counting(cpus: int) -> tuple[str, ...]:
             f"QEMU counts the instructions of several CPUs from 8.1 on, this one is {number}: "
             f"have a newer '{QEMU}' in PATH, or a guest of one CPU, or the clock 'host'"
         )
-    interval = math.ceil(cpus * TURN_US)
-    round_of_turns = f"filter-buffer,id=round,netdev=nothing,interval={interval}"
+    round_of_turns = f"filter-buffer,id=round,netdev=nothing,interval={_round_us(cpus)}"
     return (*options, "-netdev", "hubport,id=nothing,hubid=0", "-object", round_of_turns)
+
+
+def _round_us(cpus: int) -> int:
+    """Return the microseconds in which each of the CPUs has a turn."""
+    return math.ceil(cpus * TURN_US)
 
 
 def counts_several() -> bool:
@@ -115,6 +119,9 @@ def qemu_command(
     parameters = ["console=ttyS0", "panic=-1", "oops=panic", "loglevel=5", "nokaslr"]
     # Algorithms are tested as the kernel has booted, for a second among the first job's tasks.
     parameters.append("cryptomgr.notests")
+    if "-icount" in options and cpus > 1:
+        # The native runner computes by a clock that goes on in other CPUs' turns.
+        parameters.append(f"schedlab.round={_round_us(cpus)}")
     kind = "q35"
     if machine == "microvm":
         # It has no timer against which the kernel could measure how fast its clock runs.
