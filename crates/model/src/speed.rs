@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ModelError, Topology};
+use crate::{ModelError, Time, Topology};
 
 /// A speed against the nominal one, in tenths of a per cent, written as a percentage.
 ///
@@ -144,6 +144,9 @@ impl TryFrom<Form> for Speed {
 impl Speed {
     /// The rate of a CPU that works at its nominal speed, in millionths.
     pub const NOMINAL: u32 = Percentage::WHOLE.thousandths() * Percentage::WHOLE.thousandths();
+
+    /// How long a turn is where all CPUs are busy (`TURN_US` in `python/schedlab/vm/command.py`).
+    pub const TURN: Time = Time::from_nanos(2_500);
 
     /// Whether the speed is always the nominal one.
     pub fn is_default(&self) -> bool {

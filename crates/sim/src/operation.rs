@@ -67,6 +67,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// The current task begins its next operation, or goes on with one that is done in part, if it may: its cost is planned.
     #[inline(always)]
     pub(crate) fn begin(&mut self, cpu: u32, task: u32) {
+        let late = self.late_look();
         let record = &mut self.arena.tasks[task as usize];
         if !matches!(record.stage, Stage::Fetch | Stage::Retry) {
             return;
@@ -80,7 +81,7 @@ impl<S: EventSink> Engine<'_, S> {
             return self.plan_background(task);
         }
         let remaining = match record.op {
-            Op::Run(time) => record.compute(time.as_nanos(), &self.prices),
+            Op::Run(time) => record.compute(time.as_nanos(), late, &self.prices),
             Op::Write { channel, bytes } => {
                 let place = &self.arena.channels[channel as usize];
                 plan_write(record, place, &mut self.arena.slabs, bytes, &self.prices)

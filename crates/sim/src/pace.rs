@@ -109,6 +109,14 @@ impl Pace {
         if self.speed.turns { self.busy_cores[0].max(1) } else { 1 }
     }
 
+    /// How much later than its time is up a task that computes by a clock sees that, on average, as work before its first look, each nanosecond of
+    /// which takes as many as CPUs have turns. With N of them the time is up in another's turn with a chance of (N − 1)/N, and then half of the
+    /// N − 1 turns go by: T (N − 1)² / 2N, which is the work times N.
+    fn late_look(&self) -> u64 {
+        let busy = u64::from(self.stretch());
+        Speed::TURN.as_nanos() * (busy - 1).pow(2) / (2 * busy.pow(2))
+    }
+
     /// What a task was told to do and did, its operations' costs among it, in nanoseconds of nominal work.
     pub(crate) fn work(&self, task: usize) -> u64 {
         let Book { work, credit } = self.books[task];
@@ -119,6 +127,12 @@ impl Pace {
 }
 
 impl<S: EventSink> Engine<'_, S> {
+    /// [`Pace::late_look`]; nothing where CPUs have no turns, or nobody computes by clocks.
+    #[inline]
+    pub(crate) fn late_look(&self) -> u64 {
+        self.pace.as_ref().filter(|_| self.prices.clocked).map_or(0, |pace| pace.late_look())
+    }
+
     /// A task was made.
     pub(crate) fn open_book(&mut self) {
         if let Some(pace) = &mut self.pace {

@@ -287,15 +287,12 @@ impl Prices {
         })
     }
 
-    /// Computing for so long, `first` since the task was switched in or not: if not it takes 1 ns to look at what the first one has read. So what the
+    /// Computing for so long by a clock, `first` since the task was switched in or not: if not it takes 1 ns to look at what the first one has read. So what the
     /// task owes comes before that look.
     #[inline]
-    pub(crate) const fn run(&self, time: u64, first: bool) -> u64 {
-        let looks = match self.compute {
-            1.. if !first => 1,
-            compute => compute,
-        };
-        if time < Costs::CLOCKED.as_nanos() { time } else { time.saturating_add(looks) }
+    pub(crate) fn run(&self, time: u64, first: bool) -> u64 {
+        let looks = if first { self.compute } else { self.compute.min(1) };
+        time.saturating_add(looks)
     }
 
     /// Whether a task that computes for so long reads clocks to do so.

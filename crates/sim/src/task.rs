@@ -242,14 +242,15 @@ impl Task {
         }
     }
 
-    /// It is about to compute for so long: the work that this takes.
+    /// It is about to compute for so long, and to see so `late` that the time is up if it does by a clock: the work that this takes.
     #[inline]
-    pub(crate) fn compute(&mut self, time: u64, prices: &Prices) -> u64 {
-        let first = self.state != State::Running { computed: true };
-        if time >= Costs::CLOCKED.as_nanos() {
-            self.state = State::Running { computed: true };
+    pub(crate) fn compute(&mut self, time: u64, late: u64, prices: &Prices) -> u64 {
+        if time < Costs::CLOCKED.as_nanos() {
+            return time;
         }
-        prices.run(time, first)
+        let first = self.state != State::Running { computed: true };
+        self.state = State::Running { computed: true };
+        prices.run(time, first).saturating_add(late)
     }
 
     /// It looks at the clock of its CPU time, to compute for just so long: what it has to do until it does so first.

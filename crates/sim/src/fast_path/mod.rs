@@ -401,7 +401,7 @@ impl Task {
             }
         };
         (self.op, self.stage) = (Op::Run(time), Stage::Act);
-        self.remaining = if FREE { time.as_nanos() } else { self.compute(time.as_nanos(), prices) };
+        self.remaining = if FREE { time.as_nanos() } else { self.compute(time.as_nanos(), 0, prices) };
         true
     }
 }
