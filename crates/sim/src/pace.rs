@@ -127,7 +127,7 @@ impl Pace {
 }
 
 impl<S: EventSink> Engine<'_, S> {
-    /// [`Pace::late_look`]; nothing where CPUs have no turns, or nobody computes by clocks.
+    /// [`Pace::late_look`]; nothing where CPUs have no turns, or none is to be read.
     #[inline]
     pub(crate) fn late_look(&self) -> u64 {
         self.pace.as_ref().filter(|_| self.prices.clocked).map_or(0, |pace| pace.late_look())
