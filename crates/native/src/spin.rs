@@ -98,8 +98,6 @@ pub(crate) struct Spin {
     rounds_per_microsecond: u64,
     /// Nanoseconds that one step of the counter takes, times 2³².
     counter_step: u64,
-    /// Nanoseconds that reading the clocks at the beginning of a step takes: they are a part of it.
-    reading: u64,
     /// [`GAP`], and a round of turns.
     gap: u64,
 }
@@ -116,17 +114,10 @@ impl Spin {
                 monotonic() - start
             })
             .min();
-        let reading = (0..50).map(|_| {
-            let start = monotonic();
-            black_box(Mark::read());
-            monotonic() - start
-        });
-        let reading = reading.min().unwrap_or(0);
         let (counted, passed) = (counter().wrapping_sub(counted), monotonic() - began);
         Self {
             rounds_per_microsecond: (rounds * 1_000 / fastest.unwrap_or(1).max(1)).max(1),
             counter_step: u64::try_from((u128::from(passed) << 32) / u128::from(counted.max(1))).unwrap_or(u64::MAX),
-            reading,
             gap: GAP + round(&read_to_string("/proc/cmdline").unwrap_or_default()),
         }
     }
@@ -141,11 +132,13 @@ impl Spin {
             self.blind(nanoseconds);
             return 0;
         }
-        let (mut mark, mut reads) = self.begin();
+        let start = counter();
+        let (mut mark, mut reads) = self.begin(start);
         let mut seen = counter();
         // Since the mark: what has been used, what is to be.
         let mut used = self.passed(mark.counter, seen);
-        let before = if reads > 0 { self.reading } else { 0 };
+        // Reading the clocks is a part of the step. What is longer than a gap was another's.
+        let before = if reads > 0 { self.passed(start, mark.counter).min(self.gap) } else { 0 };
         let mut wanted = used + nanoseconds.saturating_sub(before);
         let mut charge = mark.charge;
         let mut gaps = false;
@@ -187,8 +180,7 @@ impl Spin {
     }
 
     /// Where a step begins, and how often the clock was read for it: not at all where that would be in the middle of the task's turn.
-    fn begin(self) -> (Mark, u32) {
-        let now = counter();
+    fn begin(self, now: u64) -> (Mark, u32) {
         match LAST.take() {
             Some(last) if self.passed(last.counter, now) <= self.gap => (last, 0),
             Some(last) if self.passed(last.counter, now) <= AWAY => {
