@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from schedlab.boundary.errors import InputError, NotPermittedError, RunError
-from schedlab.model import Attributes, Workload
+from schedlab.model import Attributes, Costs, Machine, Workload
 from schedlab.targets import vm
+from schedlab.targets.sim import simulate
 from schedlab.vm import Guest
-from schedlab.vm.command import counting, counts_several, qemu_command
+from schedlab.vm.command import TURN_US, counting, counts_several, qemu_command
 from schedlab.vm.kernels import KernelImage
 from schedlab.vm.workplace import workplace
 
@@ -66,6 +67,20 @@ def test_a_guest_knows_how_long_a_round_of_turns_takes() -> None:
     counted = ("-icount", "shift=1")
     assert "schedlab.round=10" in parameters(4, counted).split()
     assert "schedlab.round" not in parameters(1, counted) + parameters(4, ())
+
+
+def test_simulated_turns_are_as_long_as_a_guests() -> None:
+    # The second of two tasks begins to compute beside the first. On average T * (2 - 1)^2 / (2 * 2)
+    # of turns T go by before it sees that its time is up, in whole ns of work, each of which takes
+    # two, as the 1 ns of its look at the clock takes two.
+    compute = [{"cpus": [cpu], "steps": {"run": 1000}} for cpu in (0, 1)]
+    both = Workload.from_dict({"name": "both", "tasks": dict(zip("ab", compute, strict=True))})
+    costs = Costs.from_times("clocks", {"compute": "1ns"})
+    outcome = simulate(
+        both, scheduler="6.12", machine=Machine(2, costs, speed="turns", background="none")
+    )
+    late = 2 * (1 + int(TURN_US * 1000 / 8))
+    assert outcome.tasks[1].run_ns == 1_000_000 + late
 
 
 def _processes_of(directory: Path) -> list[int]:

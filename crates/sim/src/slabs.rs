@@ -1,4 +1,5 @@
-//! Memory for messages on their way through sockets, as far as it takes time: pages are fetched as queues grow beyond what there was.
+//! Memory for messages on their way through sockets, as far as it takes time: slabs are fetched as queues grow beyond what is kept,
+//! and given back as they shrink.
 
 use schedlab_model::RuleSet;
 
