@@ -210,6 +210,9 @@ pub struct Costs {
     pub ipi_taken: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
+    /// Of the way out of idle, up to the switch, what a kernel charges to the task that another CPU woke: the queue's clock stands from the
+    /// wake-up on (`wakeup_preempt`, `rq_clock_skip_update`).
+    pub idle_charged: Time,
     /// Further time from the interrupt that ends an idle period of [`Costs::POLLED`] or longer to the switch: the tick starts again
     /// (`tick_nohz_idle_exit`), and caches are cold. Of a timer's it is a part of `timer_taken`.
     pub idle_switch: Time,

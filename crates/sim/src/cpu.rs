@@ -47,6 +47,8 @@ pub(crate) struct Cpu {
     pub(crate) awake_at: u64,
     /// Since when its queue's clock is not read until it switches; [`NEVER`] if it is.
     pub(crate) clock_held: u64,
+    /// What the task that it leaves idle for is charged with before the switch.
+    pub(crate) idle_charge: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
     /// It stopped its tick as it began to idle (`tick_nohz_stop_tick`).
@@ -71,6 +73,7 @@ impl Cpu {
         leaving: false,
         awake_at: 0,
         clock_held: NEVER,
+        idle_charge: 0,
         idle_since: 0,
         tick_stopped: true,
         timer_in_idle: 0,

@@ -137,6 +137,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             ipi_idle: Time::from_nanos(1100),
             ipi_taken: Time::from_nanos(400),
             idle_exit: Time::from_nanos(2500),
+            idle_charged: Time::from_nanos(1800),
             idle_switch: Time::from_nanos(800),
             tick_restart: Time::from_nanos(1300),
             tick: Time::from_nanos(1500),

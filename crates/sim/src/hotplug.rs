@@ -55,7 +55,8 @@ impl<S: EventSink> Engine<'_, S> {
             self.idle -= 1;
         }
         let previous = record.current;
-        (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
+        (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
+        (record.clock_held, record.idle_charge) = (NEVER, 0);
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);

@@ -36,6 +36,7 @@ pub(crate) struct Prices {
     ipi_idle: u64,
     ipi_taken: u64,
     idle_exit: u64,
+    idle_charged: u64,
     idle_switch: u64,
     tick_restart: u64,
     /// Costs that were not measured, and how often the run would have charged them.
@@ -213,6 +214,7 @@ impl Prices {
             ipi_taken: costs.ipi_taken.as_nanos(),
             unknown: Unknown::new(&costs.unknown)?,
             idle_exit: idle_exit.as_nanos(),
+            idle_charged: costs.idle_charged.as_nanos(),
             idle_switch: costs.idle_switch.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
             tick: costs.tick.as_nanos(),
@@ -325,7 +327,13 @@ impl Prices {
             | self.ipi_taken
             | self.lingering
             | self.schedule;
-        let idling = self.idle_exit | self.idle_switch | self.tick_restart | self.tick | self.balance | self.migration;
+        let idling = self.idle_exit
+            | self.idle_charged
+            | self.idle_switch
+            | self.tick_restart
+            | self.tick
+            | self.balance
+            | self.migration;
         let timers = self.sleep | self.next_timer | self.interrupt | self.timer_taken | self.timer_switch;
         let operating = self.operation | self.compute;
         self.free_switches && waking | idling | timers | operating == 0 && self.unknown.is_empty()
@@ -334,7 +342,7 @@ impl Prices {
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to the task that the timer wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
-        let idling = self.idle_exit | self.idle_switch | self.tick_restart | self.ipi_idle;
+        let idling = self.idle_exit | self.idle_charged | self.idle_switch | self.tick_restart | self.ipi_idle;
         let waking = self.wakeup | self.schedule | self.timer_taken | self.timer_switch;
         idling | waking == 0 && self.unknown.is_empty()
     }
@@ -365,6 +373,12 @@ impl Prices {
     pub(crate) fn idle_exit(&self) -> u64 {
         self.unknown.charge(Between::IdleExit);
         self.idle_exit
+    }
+
+    /// What a kernel charges to a task that another CPU woke on an idle one, of that CPU's way out of idle, which takes `exit` in all.
+    #[inline]
+    pub(crate) const fn idle_charged(&self, exit: u64) -> u64 {
+        if self.idle_charged == 0 { 0 } else { self.idle_charged + exit.saturating_sub(self.idle_exit) }
     }
 
     /// What an idle CPU takes besides, from its interrupt to the switch, that has idled since then.

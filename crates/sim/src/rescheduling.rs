@@ -226,6 +226,27 @@ impl<S: EventSink> Engine<'_, S> {
         }
     }
 
+    /// A task was woken on a CPU, which takes `exit` to leave idle, if it does: its queue's clock is not read until the switch
+    /// ([`Costs::idle_charged`]). A timer's task was woken once the CPU had left idle for its interrupt, `taken_here`.
+    #[inline]
+    pub(crate) fn charge_way_out(&mut self, cpu: u32, exit: u64, taken_here: bool) {
+        let record = &mut self.arena.cpus[cpu as usize];
+        if record.current == NONE && record.idle_charge == 0 {
+            record.idle_charge = if taken_here { exit } else { self.prices.idle_charged(exit) };
+        }
+    }
+
+    /// When the clock of an idle CPU's queue was read last, as it schedules; none if it is as it does so.
+    #[inline]
+    pub(crate) fn clock_in_idle(&self, cpu: u32) -> Option<Time> {
+        let charge = self.arena.cpus[cpu as usize].idle_charge;
+        if charge == 0 {
+            return None;
+        }
+        let read = self.now.saturating_sub(self.takes(cpu, charge));
+        Some(Time::from_nanos(read).max(self.sched.clock(CpuId(cpu))))
+    }
+
     /// [`Engine::touch`] for a pass of the scheduler that ends now, as the current task is switched out in `state`. The queue's clock is
     /// read as the pass begins (`update_rq_clock` in `__schedule`): the rules charge the pass to the next task.
     ///
@@ -234,13 +255,19 @@ impl<S: EventSink> Engine<'_, S> {
     /// Where a wake-up has marked the current task, the clock is not read again (`rq_clock_skip_update` in `check_preempt_curr`, later
     /// `wakeup_preempt`): the rules charge all since the wake-up to the next task.
     pub(crate) fn begin_pass(&mut self, cpu: u32, state: TaskState) {
+        let in_idle = self.clock_in_idle(cpu);
         let record = &mut self.arena.cpus[cpu as usize];
         let held = std::mem::replace(&mut record.clock_held, NEVER);
-        if held != NEVER && record.current != NONE {
+        record.idle_charge = 0;
+        let held = match record.current {
+            NONE => in_idle,
+            _ if held == NEVER => None,
+            _ => Some(Time::from_nanos(held).max(self.sched.clock(CpuId(cpu)))),
+        };
+        if let Some(clock) = held {
             self.catch_up(cpu);
             let record = &mut self.arena.cpus[cpu as usize];
             record.acting_tick = record.next_tick;
-            let clock = Time::from_nanos(held).max(self.sched.clock(CpuId(cpu)));
             return self.sched.set_clocks(CpuId(cpu), Clocks::all(clock));
         }
         if self.arena.cpus.len() > 1 {

@@ -57,6 +57,7 @@ impl<S: EventSink> Engine<'_, S> {
         let exit =
             if taken_here { self.end_of_idle(target) + self.timer_switch(task) } else { self.way_out_of_idle(target) };
         self.queued(task, target, cpu, cost, exit);
+        self.charge_way_out(target, exit, taken_here);
         self.settle_moves(cpu);
         cost + self.sched.take_looked_at().saturating_mul(self.prices.balance)
     }
@@ -155,6 +156,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// `schedule`: the current task is switched out in `state`, and the next one in. The caller goes on with [`Engine::operate`].
     pub(crate) fn switch(&mut self, cpu: u32, state: TaskState) {
         let in_call = self.sleeps_in_call(cpu, state);
+        let charged = self.arena.cpus[cpu as usize].idle_charge > 0;
         self.begin_pass(cpu, state);
         if self.skips_beside_others && self.sched.looks_at_others(CpuId(cpu), state) {
             self.look_at_all();
@@ -216,12 +218,15 @@ impl<S: EventSink> Engine<'_, S> {
             self.arena.tasks[next.index()].interrupted(left_over);
             return;
         }
+        let passed = self.now - self.sched.clock(CpuId(cpu)).as_nanos();
         if was_idle {
             self.arena.cpus[cpu as usize].next_tick = self.tick_after_now();
+            if charged {
+                self.arena.tasks[next.index()].takes_on(passed, &self.prices);
+            }
         } else {
             self.leave(cpu, previous.0, state);
             if next != TaskId::IDLE {
-                let passed = self.now - self.sched.clock(CpuId(cpu)).as_nanos();
                 self.arena.tasks[previous.index()].passes_on(passed, &self.prices);
                 self.arena.tasks[next.index()].takes_on(passed, &self.prices);
             }

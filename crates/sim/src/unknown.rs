@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 52] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 53] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -93,6 +93,7 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 52] {
         ("ipi_idle", costs.ipi_idle),
         ("ipi_taken", costs.ipi_taken),
         ("idle_exit", costs.idle_exit),
+        ("idle_charged", costs.idle_charged),
         ("idle_switch", costs.idle_switch),
         ("tick_restart", costs.tick_restart),
         ("tick", costs.tick),

@@ -62,7 +62,7 @@ fn an_interrupt_costs_the_task_that_goes_on_after_it() {
 fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
     // In microseconds: a wake-up takes 7 and the timer's interrupt 9, of which 4 are between the wake-up and the switch, and 3 more after an
     // idle period of 200 or longer. The task comes at 0 and sleeps for 100: it comes at 100 + 7 + 4 = 111 and pays the other 5, until 116. It
-    // sleeps for 300 until 416, comes at 416 + 7 + 4 + 3 = 430, and pays the other 2, until 432.
+    // sleeps for 300 until 416, comes at 416 + 7 + 4 + 3 = 430, and pays the other 2, until 432. It is charged for all of the interrupts, twice 9.
     let costs = Costs {
         wakeup: micros(7),
         timer_taken: micros(9),
@@ -77,7 +77,7 @@ fn a_part_of_a_timer_s_interrupt_comes_before_the_switch() {
         let (outcome, events) = run(&alone, release, &Machine::new(1, costs.clone()));
         let times: Vec<u64> = switches(&events).iter().map(|(time, _, _)| *time).collect();
         assert_eq!(times, [0, 0, 111, 116, 430, 432], "{release}");
-        assert_eq!(shares(&outcome, 0)[1], 5 + 2, "{release}");
+        assert_eq!(shares(&outcome, 0)[1], 9 + 9, "{release}");
     }
     // Where it preempts a task that computes, the 7 and the 4 come before the switch: 111, and 116 + 300 + 11. It is charged for them.
     let hog = task("hog", 1, fifo(1), vec![Step::Run(microseconds(500))]);

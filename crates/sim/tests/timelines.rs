@@ -308,6 +308,30 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
 }
 
 #[test]
+fn a_task_that_another_cpu_woke_is_charged_with_the_end_of_the_way_out_of_idle() {
+    // As before, but of the 50 µs out of idle the last 30 come after the wake-up there, and 8 more where the CPU idled for long. The reader's CPU
+    // idles from 105 on and is notified at 1060: it schedules at 1118, and the reader is charged with 38 before that, and with 5 as it went to sleep.
+    // Its wait and the CPU's time are what they are by the events.
+    let costs = Costs {
+        wakeup: micros(4),
+        wakeup_remote: micros(6),
+        idle_exit: micros(50),
+        idle_charged: micros(30),
+        idle_switch: micros(8),
+        block: micros(5),
+        ..Costs::ideal()
+    };
+    let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);
+    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
+    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1118, 1, 1), (1118, 1, IDLE)];
+    assert_eq!(switches(&events), expected);
+    assert_eq!(shares(&outcome, 1), [1118, 5 + 38, 100 + 68, 1050 - 105]);
+    assert_eq!(outcome.cpu_busy_ns, [1_010_000, 5000]);
+}
+
+#[test]
 fn a_remote_cpu_takes_longer_out_of_a_long_idle_period() {
     // In microseconds: a wake-up takes 4, leaving idle 50, 8 more after 200 and 20 more where the CPU idled through a tick. The reader idles
     // from 100 on (its CPU had idled for less than 200), and is woken at 1050, at 3050 and at 8050 of the writer's time, that begins at 50: after

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use schedlab_model::{File as WorkloadFile, FileAccess, Offset, Opening, Step, Task, Workload};
@@ -12,6 +11,7 @@ use schedlab_program::Program;
 
 use super::bench::Bench;
 use super::disk::SMALL;
+use super::schedstat::Schedstat;
 use super::stats::Samples;
 use crate::NativeError;
 use crate::error::during;
@@ -140,7 +140,7 @@ fn writer_of(size: u64, open: Opening, step: Step) -> Program {
 /// The threads of the kernel's workqueues, each with its `schedstat`.
 #[derive(Default)]
 struct Workers {
-    files: BTreeMap<PathBuf, File>,
+    files: BTreeMap<PathBuf, Schedstat>,
     /// The process id that was given last as they were looked for.
     newest: String,
 }
@@ -167,24 +167,18 @@ impl Workers {
             let named = fs::read_to_string(path.join("comm")).is_ok_and(|name| name.starts_with("kworker/"));
             if named
                 && !self.files.contains_key(&path)
-                && let Ok(file) = File::open(path.join("schedstat"))
+                && let Ok(file) = Schedstat::open(&path)
             {
                 self.files.insert(path, file);
             }
         }
     }
 
-    /// The CPU time that they took so far, in nanoseconds, and how often they ran: the first and the third number of each one's `schedstat`.
+    /// The CPU time that they took so far, in nanoseconds, and how often they ran. One that has ended since counts no more.
     fn cpu(&mut self) -> (u64, u64) {
         self.look();
-        let of = |file: &File| {
-            let mut text = [0; 64];
-            let length = file.read_at(&mut text, 0).ok()?;
-            let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_whitespace();
-            let mut next = |skipped| numbers.nth(skipped)?.parse::<u64>().ok();
-            Some((next(0)?, next(1)?))
-        };
-        self.files.values().filter_map(of).fold((0, 0), |(cpu, runs), (more, further)| (cpu + more, runs + further))
+        let counted = self.files.values().filter_map(|file| file.read().ok());
+        counted.fold((0, 0), |(cpu, runs), more| (cpu + more.run, runs + more.runs))
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use schedlab_model::{Attributes, Policy};
 
+use super::schedstat::Schedstat;
 use crate::NativeError;
 use crate::attributes::set_policy;
 use crate::error::during;
@@ -153,6 +155,11 @@ pub(crate) struct Helper {
 }
 
 impl Helper {
+    /// What is counted of it.
+    pub(super) fn counts(&self) -> io::Result<Schedstat> {
+        Schedstat::open(Path::new(&format!("/proc/{}", self.pid)))
+    }
+
     /// Waits until it has done its work.
     pub(crate) fn finish(self) {
         system::await_end(self.pid);

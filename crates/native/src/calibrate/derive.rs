@@ -162,6 +162,7 @@ impl Found<'_> {
             ipi_idle: time("ipi_idle"),
             ipi_taken: time("ipi_taken"),
             idle_exit: time("idle_exit"),
+            idle_charged: time("idle_charged"),
             // What of an interrupt lies before a switch cannot be told from without.
             idle_switch: Time::ZERO,
             tick_restart: time("tick_restart"),
@@ -321,6 +322,9 @@ fn waking(found: &mut Found<'_>) {
     let parts =
         ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name)).iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
+    // The reader ends its read and sleeps in the next. Turns of the waker's CPU, where it has such, only ever make that longer.
+    let own = found.get("switch") + exchange / 2.0 + found.get("block");
+    found.cost("idle_charged", found.undisturbed("run_of_a_task_woken_on_an_idle_cpu"), own);
     // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
     if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
         let further = long.less(short.median_ns);

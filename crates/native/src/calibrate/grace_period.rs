@@ -1,9 +1,9 @@
 //! The kernel thread that begins and ends RCU's grace periods: its CPU time, while a task leaves memory to RCU.
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::fs;
 use std::path::Path;
 
+use super::schedstat::Schedstat;
 use super::stats::Samples;
 use crate::NativeError;
 use crate::error::during;
@@ -25,16 +25,16 @@ pub(crate) fn runs(hz: u32, samples: &mut Samples) -> Result<(), NativeError> {
     let port = Listening::open().map_err(during("opening a port"))?;
     let mut runs = Vec::new();
     for _ in 0..CONNECTIONS {
-        let before = cpu(&thread);
+        let before = thread.read();
         let client = port.connect().map_err(during("connecting over the loopback interface"))?;
         let server = port.take().map_err(during("connecting over the loopback interface"))?;
         leave(client);
         close(server);
         system::sleep(TICKS * 1_000_000_000 / u64::from(hz));
-        if let (Some((cpu_before, before)), Some((cpu, after))) = (before, cpu(&thread))
-            && after > before
+        if let (Ok(before), Ok(after)) = (before, thread.read())
+            && after.runs > before.runs
         {
-            runs.push(cpu.saturating_sub(cpu_before) as f64 / (after - before) as f64);
+            runs.push(after.run.saturating_sub(before.run) as f64 / (after.runs - before.runs) as f64);
         }
     }
     port.close();
@@ -43,34 +43,11 @@ pub(crate) fn runs(hz: u32, samples: &mut Samples) -> Result<(), NativeError> {
 }
 
 /// The thread's `schedstat`.
-fn find() -> Option<File> {
+fn find() -> Option<Schedstat> {
     let of_rcu = |path: &Path| fs::read_to_string(path.join("comm")).is_ok_and(|name| NAMES.contains(&name.trim_end()));
     // A child of kthreadd's, so that it is no program of that name.
     let of_kernel = |path: &Path| fs::read_to_string(path.join("cmdline")).is_ok_and(|line| line.is_empty());
     let mut paths = fs::read_dir("/proc").ok()?.flatten().map(|entry| entry.path());
     let path = paths.find(|path| of_rcu(path) && of_kernel(path))?;
-    File::open(path.join("schedstat")).ok()
-}
-
-/// The CPU time that it took so far, in nanoseconds, and how often it was switched in: the first and the third number.
-fn cpu(thread: &File) -> Option<(u64, u64)> {
-    let mut text = [0; 64];
-    let length = thread.read_at(&mut text, 0).ok()?;
-    let mut numbers = std::str::from_utf8(&text[..length]).ok()?.split_whitespace().map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.nth(1)?.ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_s_cpu_time_and_runs_are_the_first_and_the_third_number() {
-        let own = File::open("/proc/self/schedstat").unwrap();
-        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        let numbers: Vec<u64> = text.split_whitespace().map(|number| number.parse().unwrap()).collect();
-        let (time, runs) = cpu(&own).unwrap();
-        // The thread of a test is not the process's first one; both have run.
-        assert!(time > 0 && runs > 0 && numbers.len() == 3, "{text}");
-    }
+    Schedstat::open(&path).ok()
 }

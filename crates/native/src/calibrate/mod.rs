@@ -19,6 +19,7 @@ mod labels;
 mod messages;
 mod ports;
 mod refill;
+mod schedstat;
 mod sleeping;
 mod stats;
 mod switching;
@@ -167,7 +168,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("interrupt_that_wakes_here", sleeping::interrupts(bench)?);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
-        samples.add("write_that_wakes_on_an_idle_cpu", waking::wakeup(bench, Where::Idle(there))?);
+        let rousings = waking::rousings(bench, there)?;
+        samples.add("write_that_wakes_on_an_idle_cpu", rousings.writes);
+        samples.add("run_of_a_task_woken_on_an_idle_cpu", rousings.runs);
         let preemptions = waking::preemptions(bench, there)?;
         samples.add("write_that_preempts_on_a_busy_cpu", preemptions.writes);
         samples.add("preemption_on_a_busy_cpu", preemptions.gaps);

@@ -1,9 +1,7 @@
 //! Connections over the loopback interface, both ends of which are this process: no task waits. What a call takes after it has woken the
 //! other side is measured with another process.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use schedlab_model::Policy;
 
@@ -13,6 +11,7 @@ use crate::network::{Listening, close, leave, read_all, write_all};
 use crate::system::{self, thread_cpu};
 
 use super::bench::{Bench, Helper, Link};
+use super::schedstat::Schedstat;
 use super::stats::Samples;
 
 /// Connections in one batch.
@@ -140,32 +139,24 @@ fn of_sleepers(mut waits: Vec<f64>) -> Vec<f64> {
     waits
 }
 
-/// A helper on this CPU that sleeps, and its `schedstat`: CPU time, waiting time, and how often it ran.
+/// A helper on this CPU that sleeps, and what is counted of it.
 struct Woken {
     _helper: Helper,
-    file: File,
+    counts: Schedstat,
 }
 
 impl Woken {
     fn new(helper: Helper) -> io::Result<Self> {
-        let file = File::open(format!("/proc/{}/schedstat", helper.pid))?;
-        Ok(Self { _helper: helper, file })
-    }
-
-    /// How long it waited for the CPU so far, in nanoseconds.
-    fn waited(&self) -> io::Result<u64> {
-        let mut text = [0; 64];
-        let length = self.file.read_at(&mut text, 0)?;
-        let number = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.split(' ').nth(1)?.parse().ok());
-        number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+        let counts = helper.counts()?;
+        Ok(Self { _helper: helper, counts })
     }
 
     /// How long it waits as something wakes it once, in nanoseconds.
     fn wait(&self, wake: impl FnOnce() -> io::Result<()>) -> io::Result<f64> {
         system::sleep(PAUSE);
-        let before = self.waited()?;
+        let before = self.counts.read()?.wait;
         wake()?;
         system::sleep(PAUSE);
-        Ok(self.waited()?.saturating_sub(before) as f64)
+        Ok(self.counts.read()?.wait.saturating_sub(before) as f64)
     }
 }

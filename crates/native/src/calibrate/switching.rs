@@ -11,8 +11,8 @@ use crate::system::{monotonic, sched_getattr, sched_setattr, sched_yield, usage}
 /// Lengths of the rings.
 pub(crate) const RINGS: [usize; 6] = [4, 8, 16, 32, 64, 128];
 
-/// Nanoseconds for which two CPUs wake each other before it is measured.
-const UNTIL_STEADY: u64 = 100_000_000;
+/// Nanoseconds for which one CPU wakes another, or both each other, before it is measured.
+pub(crate) const UNTIL_STEADY: u64 = 100_000_000;
 
 /// A yield of the only runnable task: a system call and one pass of the scheduler that picks the same task again.
 pub(crate) fn yields_alone(bench: &Bench) -> Vec<f64> {

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use schedlab_model::Policy;
 
 use super::bench::{Bench, Helper, Link};
+use super::switching::UNTIL_STEADY;
 use crate::NativeError;
 use crate::system::{self, monotonic, sched_yield, thread_cpu};
 
@@ -15,6 +16,9 @@ const SLEEPERS: usize = 8;
 /// Looks at the clock that are further apart than so many usual ones had an interrupt between them.
 const UNUSUAL: f64 = 5.0;
 
+/// A helper that was not woken after so many nanoseconds must have died.
+const HUNG: u64 = 1_000_000_000;
+
 /// How busy the CPU of the sleepers is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Where {
@@ -22,8 +26,6 @@ pub(crate) enum Where {
     Here,
     /// Another one, on which a task computes that the sleepers do not preempt.
     Busy(u32),
-    /// Another one, which idles.
-    Idle(u32),
 }
 
 /// One write that wakes a sleeping reader that does not preempt the writer.
@@ -45,7 +47,6 @@ fn wakeup_through<L: Link>(
     let (cpu, count) = match place {
         Where::Here => (bench.here, SLEEPERS),
         Where::Busy(there) => (there, SLEEPERS),
-        Where::Idle(there) => (there, 1),
     };
     let (woken, calm) = (&bench.words[0], &bench.words[1]);
     woken.store(0, SeqCst);
@@ -71,24 +72,18 @@ fn wakeup_through<L: Link>(
                 }
             }
         })?),
-        _ => None,
+        Where::Here => None,
     };
-    // Until all were woken and sleep again. The waker's CPU never idles, so that its caches stay as they are at work.
+    // Until all were woken and sleep again.
     let settle = |expected: u64| {
+        if place != Where::Here {
+            return await_count(woken, expected);
+        }
         let start = monotonic();
-        let passed = |since: u64, nanoseconds: u64| monotonic() - since > nanoseconds;
-        // A second at most, should a helper have died.
-        while woken.load(SeqCst) < expected && !passed(start, 1_000_000_000) {
-            if place == Where::Here { sched_yield() } else { std::hint::spin_loop() }
+        while woken.load(SeqCst) < expected && monotonic() - start < HUNG {
+            sched_yield();
         }
-        if place == Where::Here {
-            (0..4).for_each(|_| sched_yield());
-        } else {
-            let woken = monotonic();
-            while !passed(woken, 50_000) {
-                std::hint::spin_loop();
-            }
-        }
+        (0..4).for_each(|_| sched_yield());
     };
     let mut expected = 0;
     let mut batch = || {
@@ -106,6 +101,64 @@ fn wakeup_through<L: Link>(
         let _ = batch();
     });
     Ok((0..2 * bench.batches).map(|_| batch()).collect())
+}
+
+/// Wake-ups on another CPU, which idles, in nanoseconds.
+pub(crate) struct Rousings {
+    /// What the write took its waker.
+    pub(crate) writes: Vec<f64>,
+    /// What the kernel charged the reader with until it slept again.
+    pub(crate) runs: Vec<f64>,
+}
+
+/// One write that wakes a sleeping reader on CPU `there`, which has idled for some 50 us.
+pub(crate) fn rousings(bench: &Bench, there: u32) -> Result<Rousings, NativeError> {
+    let woken = &bench.words[0];
+    woken.store(0, SeqCst);
+    let pipe = bench.pipe()?;
+    let sleeper = bench.helper(there, Policy::Batch, || {
+        loop {
+            pipe.receive();
+            woken.fetch_add(1, SeqCst);
+        }
+    })?;
+    let counts = sleeper.counts().ok();
+    let mut found = Rousings { writes: Vec::new(), runs: Vec::new() };
+    let begun = monotonic();
+    for number in 1.. {
+        let before = counts.as_ref().and_then(|counts| counts.read().ok());
+        let start = thread_cpu();
+        pipe.send();
+        let write = bench.since(start);
+        await_count(woken, number);
+        // As with `ping_pong`, only what lasts is measured.
+        if monotonic() - begun < UNTIL_STEADY {
+            continue;
+        }
+        if found.writes.len() == 2 * bench.batches {
+            break;
+        }
+        found.writes.push(write);
+        let after = counts.as_ref().and_then(|counts| counts.read().ok());
+        if let (Some(before), Some(after)) = (before, after)
+            && after.runs == before.runs + 1
+        {
+            found.runs.push((after.run - before.run) as f64);
+        }
+    }
+    Ok(found)
+}
+
+/// Waits until so many were woken, and until they sleep again. The CPU never idles, so that its caches stay as they are at work.
+fn await_count(woken: &AtomicU64, count: u64) {
+    let sent = monotonic();
+    while woken.load(SeqCst) < count && monotonic() - sent < HUNG {
+        std::hint::spin_loop();
+    }
+    let back = monotonic();
+    while monotonic() - back < 50_000 {
+        std::hint::spin_loop();
+    }
 }
 
 /// Wake-ups on another CPU that preempt the task that computes there, in nanoseconds.
@@ -136,14 +189,7 @@ pub(crate) fn preemptions(bench: &Bench, there: u32) -> Result<Preemptions, Nati
         let start = thread_cpu();
         pipe.send();
         let write = bench.since(start);
-        let sent = monotonic();
-        while woken.load(SeqCst) < number && monotonic() - sent < 1_000_000_000 {
-            std::hint::spin_loop();
-        }
-        let back = monotonic();
-        while monotonic() - back < 50_000 {
-            std::hint::spin_loop();
-        }
+        await_count(woken, number);
         // The first ones find cold caches; of several interrupts it is not known which was ours.
         if number > 5 {
             found.writes.push(write);

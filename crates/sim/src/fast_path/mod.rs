@@ -204,7 +204,9 @@ impl<S: EventSink> Engine<'_, S> {
     /// An idle CPU switches to the woken task: [`Engine::rescheduled`].
     fn flat_begin<const FREE: bool>(&mut self, cpu: u32) -> Result<(), SimError> {
         let now = self.now;
-        self.sched.set_clocks(CpuId(cpu), Clocks::all(Time::from_nanos(now)));
+        let read = if FREE { None } else { self.clock_in_idle(cpu) };
+        let clock = read.unwrap_or(Time::from_nanos(now));
+        self.sched.set_clocks(CpuId(cpu), Clocks::all(clock));
         let next = match self.sched.rules().eevdf {
             true => self.sched.flat_begin::<true>(CpuId(cpu)),
             false => self.sched.flat_begin::<false>(CpuId(cpu)),
@@ -215,7 +217,12 @@ impl<S: EventSink> Engine<'_, S> {
         let record = known!(mut self.arena.cpus[cpu as usize]);
         (record.resched_at, record.called, record.leaving, record.clock_held) = (NEVER, false, false, NEVER);
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
-        known!(mut self.arena.tasks[next.index()]).debt += looked_at;
+        let comer = known!(mut self.arena.tasks[next.index()]);
+        comer.debt += looked_at;
+        if !FREE && record.idle_charge > 0 {
+            record.idle_charge = 0;
+            comer.takes_on(now - clock.as_nanos(), &self.prices);
+        }
         self.tell_switch(cpu, TaskId::IDLE, TaskState::Running, next);
         self.flat_come(cpu, next.0);
         self.resume::<FREE, true>(cpu, next.0)

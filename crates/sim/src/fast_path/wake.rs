@@ -141,6 +141,7 @@ impl<S: EventSink> Engine<'_, S> {
         let cost = self.prices.wakeup + remote;
         if !runs {
             self.queued(task, target, home, cost, exit);
+            self.charge_way_out(target, exit, target == home);
             self.settle_moves(home);
         }
         let cost = cost + self.sched.take_looked_at().saturating_mul(self.prices.balance);
@@ -169,10 +170,11 @@ impl<S: EventSink> Engine<'_, S> {
     /// interrupted.
     #[inline(always)]
     fn flat_rouse(&mut self, task: u32, cpu: u32) {
-        let late = self.prices.wakeup + self.end_of_idle(cpu) + self.timer_switch(task);
+        let exit = self.end_of_idle(cpu) + self.timer_switch(task);
         self.idle -= 1;
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        record.resched_at = self.now + late + self.prices.idle_schedule;
+        record.idle_charge = exit;
+        record.resched_at = self.now + self.prices.wakeup + exit + self.prices.idle_schedule;
         let key = Key::new(record.resched_at, Kind::Schedule);
         self.arena.agenda.set(cpu, key);
         self.settle_moves(cpu);

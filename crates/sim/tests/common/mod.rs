@@ -30,6 +30,7 @@ pub fn some_costs() -> Costs {
         ipi_idle: nanos(1100),
         ipi_taken: nanos(400),
         idle_exit: nanos(2500),
+        idle_charged: nanos(1800),
         idle_switch: Time::ZERO,
         tick_restart: nanos(1300),
         tick: nanos(1500),

@@ -50,6 +50,8 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     let there =
         ns(costs.wakeup_remote) + ns(costs.ipi_idle) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
     add("half_round_trip_there", wakes + there);
+    let visited = ns(costs.switch) + exchange / 2.0 + ns(costs.block);
+    add("run_of_a_task_woken_on_an_idle_cpu", visited + ns(costs.idle_charged));
     add(LATE_SHORT, 30_000.0);
     add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
     let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
@@ -118,6 +120,7 @@ fn example() -> Costs {
         ipi_idle: ns(3_100),
         ipi_taken: ns(1_300),
         idle_exit: ns(18_000),
+        idle_charged: ns(9_500),
         idle_switch: Time::ZERO,
         tick_restart: ns(2_100),
         tick: ns(1_500),
@@ -186,7 +189,7 @@ fn the_parts_are_found_again() {
     let costs = example();
     let derived = derive(&measured(&costs), 2);
     assert_eq!(derived.costs, costs);
-    assert_eq!(derived.spread.len(), 53);
+    assert_eq!(derived.spread.len(), 54);
     assert!(derived.notes.is_empty(), "{:?}", derived.notes);
 }
 
