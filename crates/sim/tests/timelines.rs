@@ -296,10 +296,7 @@ fn waking_a_remote_idle_cpu_costs_the_waker_and_takes_its_way_out_of_idle() {
         block: micros(5),
         ..Costs::ideal()
     };
-    let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);
-    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
-    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
-    let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let (outcome, events) = run(&writer_and_reader(), "6.1", &Machine::new(2, costs));
     let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1110, 1, 1), (1110, 1, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!(shares(&outcome, 0), [1060, 1010, 50, 0]);
@@ -321,10 +318,7 @@ fn a_task_that_another_cpu_woke_is_charged_with_the_end_of_the_way_out_of_idle()
         block: micros(5),
         ..Costs::ideal()
     };
-    let writer = task("writer", 1, fifo(1), vec![Step::Run(milliseconds(1)), write("c", 1)]);
-    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
-    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
-    let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let (outcome, events) = run(&writer_and_reader(), "6.1", &Machine::new(2, costs));
     let expected = [(50, 0, 0), (100, 1, 1), (105, 1, IDLE), (1060, 0, IDLE), (1118, 1, 1), (1118, 1, IDLE)];
     assert_eq!(switches(&events), expected);
     assert_eq!(shares(&outcome, 1), [1118, 5 + 38, 100 + 68, 1050 - 105]);

@@ -86,7 +86,6 @@ def page(
         f"Each is simulated {plan.simulations} times, with what else runs on the machine as",
         "calibration measured it, and run for real as often as said below.",
         "",
-        *(line for fault in plan.faults for line in (fault, "")),
         circumstances(),
         "",
         *(f"![{one.alternative}]({name})" for name, one in drawn.items()),

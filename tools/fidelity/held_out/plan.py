@@ -35,7 +35,6 @@ class Plan:
         places: where they run.
         goals: by metric.
         earlier: what draws before this one came to, and why one was ended.
-        faults: of this draw's real runs, found since.
     """
 
     runs: int
@@ -44,7 +43,6 @@ class Plan:
     places: tuple[str, ...]
     goals: Mapping[Metric, Goal]
     earlier: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -59,9 +57,8 @@ class Plan:
             unknown = set(goals) - set(get_args(Metric))
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
-            places = tuple(value.pop("places"))
-            earlier, faults = (tuple(value.pop(name, ())) for name in ("earlier", "faults"))
-            found = cls(goals=goals, places=places, earlier=earlier, faults=faults, **value)
+            places, earlier = tuple(value.pop("places")), tuple(value.pop("earlier", ()))
+            found = cls(goals=goals, places=places, earlier=earlier, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
