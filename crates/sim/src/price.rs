@@ -1,5 +1,6 @@
 //! What operations cost, in nanoseconds, from the machine's [`Costs`].
 
+mod between;
 mod devices;
 mod memory;
 
@@ -9,7 +10,7 @@ use schedlab_model::{Costs, Machine, ModelError, Preempt, RuleSet, TaskKind, Tim
 use crate::cpu::Cpu;
 use crate::pace::between_turns;
 use crate::task::Task;
-use crate::unknown::{Between, Unknown, named};
+use crate::unknown::{Unknown, named};
 use crate::wait::NONE;
 
 /// The most that anything may cost.
@@ -345,60 +346,6 @@ impl Prices {
         let idling = self.idle_exit | self.idle_charged | self.idle_switch | self.tick_restart | self.ipi_idle;
         let waking = self.wakeup | self.schedule | self.timer_taken | self.timer_switch;
         idling | waking == 0 && self.unknown.is_empty()
-    }
-
-    /// Waking a task of another CPU, beyond the wake-up.
-    #[inline]
-    pub(crate) fn wakeup_remote(&self) -> u64 {
-        self.unknown.charge(Between::WakeupRemote);
-        self.wakeup_remote
-    }
-
-    /// Sending another CPU an interrupt, which idles or runs a task.
-    #[inline]
-    pub(crate) fn ipi(&self, idles: bool) -> u64 {
-        self.unknown.charge(if idles { Between::IpiIdle } else { Between::Ipi });
-        if idles { self.ipi_idle } else { self.ipi }
-    }
-
-    /// Taking one while a task runs.
-    #[inline]
-    pub(crate) fn ipi_taken(&self) -> u64 {
-        self.unknown.charge(Between::IpiTaken);
-        self.ipi_taken
-    }
-
-    /// From an interrupt until an idle CPU looks at it.
-    #[inline]
-    pub(crate) fn idle_exit(&self) -> u64 {
-        self.unknown.charge(Between::IdleExit);
-        self.idle_exit
-    }
-
-    /// What a kernel charges to a task that another CPU woke on an idle one, of that CPU's way out of idle, which takes `exit` in all.
-    #[inline]
-    pub(crate) const fn idle_charged(&self, exit: u64) -> u64 {
-        if self.idle_charged == 0 { 0 } else { self.idle_charged + exit.saturating_sub(self.idle_exit) }
-    }
-
-    /// What an idle CPU takes besides, from its interrupt to the switch, that has idled since then.
-    #[inline]
-    pub(crate) fn idle_switch(&self, now: u64, since: u64) -> u64 {
-        if now - since < Costs::POLLED.as_nanos() { 0 } else { self.idle_switch }
-    }
-
-    /// What a stopped tick takes besides.
-    #[inline]
-    pub(crate) fn tick_restart(&self) -> u64 {
-        self.unknown.charge(Between::TickRestart);
-        self.tick_restart
-    }
-
-    /// Moving a queued task to another CPU.
-    #[inline]
-    pub(crate) fn migration(&self) -> u64 {
-        self.unknown.charge(Between::Migration);
-        self.migration
     }
 
     /// What a reader of the run has to know of the costs: those that it needed and that were not measured, each with how often.
