@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fidelity.startup import RUNNER, simulate_begun, uncounted_wait
+from fidelity.startup import RUNNER, simulate_begun
 from schedlab import _core
 from schedlab.model import Costs, Machine, Scheduler, Workload
 from schedlab.model.outcome import Outcome
@@ -166,12 +166,7 @@ def simulated(
         seed=seed,
         phase_ns=phase_ns,
     )
-    alone = Observation.of_simulated(outcome, workload, machine.costs)
-    uncounted = uncounted_wait(
-        workload, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns
-    )
-    values = {**alone.values, "wait": max(0.0, alone.values["wait"] - uncounted)}
-    return replace(alone, values=values).beside(
+    return Observation.of_simulated(outcome, workload, machine.costs).beside(
         simulated_recorded(
             workload,
             scheduler,

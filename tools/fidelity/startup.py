@@ -16,7 +16,6 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from schedlab.attribution.waiting import why
 from schedlab.boundary.errors import RunError
 from schedlab.model import Machine, Scheduler, Workload, format_time
 from schedlab.model.outcome import Outcome, TaskOutcome
@@ -49,10 +48,6 @@ from its parent (code, heap, and the buffer of its accesses). Most copy a page (
 """
 
 _ACCESSES = {"read_file", "write_file", "submit_read", "submit_write"}
-
-_UNCOUNTED = {"idle_exit", "rescheduling"}
-"""Causes of waits that a kernel does not count, see `uncounted_wait`."""
-
 
 def is_begun(workload: Workload) -> bool:
     """Return whether the runner's beginning is simulated.
@@ -191,52 +186,6 @@ def simulate_begun(
         elapsed_ns=whole.elapsed_ns - began,
         tasks=tuple(_since(task, before.get(task.name)) for task in own),
     )
-
-
-def uncounted_wait(
-    workload: Workload, *, scheduler: Scheduler, machine: Machine, seed: int, phase_ns: int
-) -> int:
-    """Return how much of the tasks' simulated waiting time a kernel does not count, in nanoseconds.
-
-    A wake-up that reschedules its CPU leaves the run queue's clock as it is until the switch
-    (`wakeup_preempt`, `rq_clock_skip_update`), and a task's wait goes by that clock (`run_delay` of
-    ``/proc/PID/schedstat``): an idle CPU's way to the switch takes none of it, nor does that of a
-    CPU whose task is preempted by the wake-up.
-
-    Args:
-        workload: as `simulate_begun`, as are all others.
-        scheduler: whose rules.
-        machine: on what.
-        seed: of the random streams.
-        phase_ns: how long after a tick the tasks begin.
-    """
-
-    def uncounted(work: Workload, phase_ns: int, origin_ns: int = 0) -> int:
-        found = why(
-            work,
-            scheduler=scheduler,
-            machine=machine,
-            worst=0,
-            seed=seed,
-            phase_ns=phase_ns,
-            origin_ns=origin_ns,
-        )
-        # Kinds are named up to the first dot: the runner and its helper are of one.
-        own = [kind for kind in found.tasks if kind.name != RUNNER.partition(".")[0]]
-        causes = [cause for kind in own for cause in kind.causes]
-        return sum(cause.wait_ns for cause in causes if cause.cause in _UNCOUNTED)
-
-    if not is_begun(workload):
-        return uncounted(workload, phase_ns)
-    machine = _of_runner(machine, workload)
-
-    def run(work: Workload, phase_ns: int) -> Outcome:
-        return simulate(work, scheduler=scheduler, machine=machine, seed=seed, phase_ns=phase_ns)
-
-    begin, access = _begin(machine), _first_access(machine)
-    began, phase_ns = beginning(workload, run, begin, phase_ns, scheduler.hz, cpus=machine.cpus)
-    start, all_of_it = _begun(workload, began, begin, access, machine.cpus)
-    return uncounted(all_of_it, phase_ns, began) - uncounted(start, phase_ns)
 
 
 def _of_runner(machine: Machine, workload: Workload) -> Machine:

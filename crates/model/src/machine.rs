@@ -196,11 +196,19 @@ pub struct Costs {
     pub cache_refill_llc: Time,
     /// Waking a task of the same CPU, billed to the waker; the woken task runs after that.
     pub wakeup: Time,
+    /// Further time of that where a fair task runs on that CPU and the woken one may preempt it, which is then found out
+    /// (`check_preempt_wakeup_fair`): not of `SCHED_BATCH` and `SCHED_IDLE`.
+    pub wakeup_preempt: Time,
     /// What a delayed dequeue (EEVDF) saves of a sleep and the wake-up that ends it: the sleeping task is neither dequeued nor enqueued
     /// again.
     pub lingering: Time,
     /// Further time to wake a task of another CPU, billed to the waker.
     pub wakeup_remote: Time,
+    /// Further time of that where that CPU is busy and has switched tasks since this one last woke a task there: what its run queue is made of has to
+    /// come from there, and its lock is taken in turns.
+    pub wakeup_far: Time,
+    /// Further time of a switch on a CPU where another one has woken a task since the last switch, for the same reason.
+    pub schedule_far: Time,
     /// Sending an interrupt to another CPU that runs a task, billed to the sender: each wake-up there that preempts that task. Among
     /// virtual CPUs the hypervisor's part is in it.
     pub ipi: Time,
@@ -231,17 +239,37 @@ pub struct Costs {
     pub socket_write: Time,
     /// Reading an empty message from a stream socket, beyond the system call.
     pub socket_read: Time,
+    /// Further time of a message that finds a pipe empty and leaves it empty, in writing and reading it: a page of its own, and waiters that
+    /// are looked for at both ends.
+    pub pipe_empty: Time,
+    /// Further time of a call on a pipe that another CPU has used last: it has to get what the pipe is made of from there.
+    pub pipe_far: Time,
+    /// Further time of writing a message to a pipe from which another CPU has read last, and of reading one that another CPU has written.
+    pub pipe_far_message: Time,
+    /// The same as `pipe_far` of a stream socket.
+    pub socket_far: Time,
+    /// Further time of writing a message to a stream socket from which another CPU has read last: memory comes from where that one has given it back.
+    pub socket_far_write: Time,
+    /// Further time of reading a message that another CPU has written, and of giving its memory back.
+    pub socket_far_read: Time,
+    /// Further time of a call on a file in a process of several threads, which share their files: counting a reference to it (`fdget`).
+    pub file_reference: Time,
     /// Copying 1024 bytes into or out of the kernel.
     pub copy_per_kib: Time,
+    /// Further time of that where another CPU has read or written what was there.
+    pub copy_far_per_kib: Time,
     /// Further time of writing 1024 bytes to a stream socket: memory for them (`sock_alloc_send_pskb`), which the kernel clears where it is built to. In
     /// files without it, it is a part of `copy_per_kib`.
     pub skb_per_kib: Time,
     /// Further time of writing to a stream socket while as many messages as a slab holds are on their way: memory comes from a slab other than
     /// the CPU's own (`___slab_alloc`).
     pub slab: Time,
-    /// A fresh page of memory for messages on their way: taking it from the kernel, which clears it where it is built to,
-    /// and giving it back; billed to the writer.
+    /// Further time of reading from it then: memory goes back to such a slab (`__slab_free`). In files without it, it is a part of `slab`.
+    pub slab_free: Time,
+    /// A fresh page of memory for messages on their way: taking it from the kernel, which clears it where it is built to.
     pub page: Time,
+    /// Giving such a page back, billed to the reader. In files without it, it is a part of `page`.
+    pub page_free: Time,
     /// Going to sleep in a read, write or poll and coming back, beyond the switch.
     pub block: Time,
     /// Further time of going to sleep where it is a timer that ends the sleep: setting that up (`hrtimer_start_range_ns`).

@@ -143,7 +143,8 @@ pub struct TaskOutcome {
     pub user_ns: u64,
     /// Of that, in the kernel.
     pub system_ns: u64,
-    /// Runnable but not running; 0 where it was not measured.
+    /// Runnable but not running, as a kernel counts it (`run_delay`, `sched_info_arrive`): by the clock of its run queue, which stands from a wake-up that
+    /// is followed by a switch up to that switch. 0 where it was not measured.
     pub wait_ns: u64,
     /// Asleep; 0 where it was not measured.
     pub sleep_ns: u64,

@@ -118,7 +118,7 @@ impl Spin {
         Self {
             rounds_per_microsecond: (rounds * 1_000 / fastest.unwrap_or(1).max(1)).max(1),
             counter_step: u64::try_from((u128::from(passed) << 32) / u128::from(counted.max(1))).unwrap_or(u64::MAX),
-            gap: GAP + round(&read_to_string("/proc/cmdline").unwrap_or_default()),
+            gap: GAP + own_round(),
         }
     }
 
@@ -215,6 +215,16 @@ impl Spin {
             self.blind((left / 2).clamp(50, 32_000));
         }
     }
+}
+
+/// Whether the CPUs of this machine have turns, so that a task's CPU time contains other CPUs' work.
+pub(crate) fn have_turns() -> bool {
+    own_round() > 0
+}
+
+/// [`round`] of this machine.
+fn own_round() -> u64 {
+    round(&read_to_string("/proc/cmdline").unwrap_or_default())
 }
 
 /// Nanoseconds of a round of turns by a kernel's command line, none where CPUs have no turns.

@@ -28,12 +28,32 @@ fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
         "grace_period",
         "unknown",
     ];
-    let between = ["wakeup_remote", "ipi", "ipi_idle", "ipi_taken", "idle_exit", "migration"];
+    let between = [
+        "wakeup_remote",
+        "wakeup_far",
+        "schedule_far",
+        "ipi",
+        "ipi_idle",
+        "ipi_taken",
+        "idle_exit",
+        "idle_charged",
+        "migration",
+        "pipe_far",
+        "pipe_far_message",
+        "socket_far",
+        "socket_far_write",
+        "socket_far_read",
+        "copy_far_per_kib",
+    ];
+    // Other work may preempt every ring of ordinary tasks, and keep readers from following their writer.
+    let disturbed = ["wakeup_preempt", "wakeup_far", "schedule_far"];
     // Where virtual CPUs are held up often, too few interrupts are found alone in a task's time.
     let unknown = calibration["costs"]["unknown"].as_array().cloned().unwrap_or_default();
     let hidden = move |name: &str| name == "ipi_taken" && unknown.iter().any(|cost| cost == name);
     let names = calibration["costs"].as_object().into_iter().flat_map(|costs| costs.keys()).map(String::as_str);
-    names.filter(move |name| !never.contains(name) && !hidden(name) && (several || !between.contains(name)))
+    names.filter(move |name| {
+        !never.contains(name) && !disturbed.contains(name) && !hidden(name) && (several || !between.contains(name))
+    })
 }
 
 #[test]

@@ -161,6 +161,7 @@ impl<S: EventSink> Engine<'_, S> {
             instance,
             kind,
             belongs: Belongs::of(self.program, template, above),
+            born: self.now,
             died: self.now,
             parent,
             first_child: NONE,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use schedlab_model::ChannelKind;
 
 use crate::slabs::{Fetched, Keeps, PAGE, Slabs};
-use crate::wait::WaitQueue;
+use crate::wait::{NONE, WaitQueue};
 
 /// `PIPE_DEF_BUFFERS`: slots of a pipe, one page each.
 const SLOTS: u32 = 16;
@@ -46,6 +46,11 @@ pub(crate) struct Transfer {
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
     pub(crate) buffer: Buffer,
+    /// The CPUs that used it last, and that read from it last; [`NONE`] before.
+    pub(crate) used_by: u32,
+    pub(crate) read_by: u32,
+    /// Until when its lock is held.
+    locked_until: u64,
     pub(crate) readers: WaitQueue,
     pub(crate) writers: WaitQueue,
 }
@@ -62,7 +67,14 @@ impl Channel {
             ChannelKind::Pipe => Buffer::Pipe(Pipe::new(keeps)),
             ChannelKind::Socket => Buffer::Socket(Socket::default()),
         };
-        Self { buffer, readers: WaitQueue::EMPTY, writers: WaitQueue::EMPTY }
+        Self {
+            buffer,
+            used_by: NONE,
+            read_by: NONE,
+            locked_until: 0,
+            readers: WaitQueue::EMPTY,
+            writers: WaitQueue::EMPTY,
+        }
     }
 
     /// Empties it, keeping its memory, for a new run in which it is of this kind.
@@ -72,8 +84,8 @@ impl Channel {
             (Buffer::Socket(socket), ChannelKind::Socket) => socket.reset(),
             _ => *self = Self::new(kind, keeps),
         }
-        self.readers = WaitQueue::EMPTY;
-        self.writers = WaitQueue::EMPTY;
+        (self.used_by, self.read_by, self.locked_until) = (NONE, NONE, 0);
+        (self.readers, self.writers) = (WaitQueue::EMPTY, WaitQueue::EMPTY);
     }
 
     pub(crate) const fn is_pipe(&self) -> bool {
@@ -112,6 +124,18 @@ impl Channel {
         }
     }
 
+    /// What a read that moves `bytes` gives back of memory that neither the pipe nor, among `slabs`, other sockets keep.
+    #[inline]
+    pub(crate) fn free(&self, bytes: u32, slabs: &Slabs) -> Fetched {
+        match &self.buffer {
+            Buffer::Pipe(pipe) => {
+                let pages = pipe.freed_pages(bytes);
+                Fetched { elsewhere: false, fresh: pages, pages }
+            }
+            Buffer::Socket(socket) => slabs.free(socket.freed(bytes)),
+        }
+    }
+
     /// What messages on their way weigh of memory that all sockets share.
     #[inline]
     pub(crate) fn weight(&self) -> u32 {
@@ -121,18 +145,42 @@ impl Channel {
         }
     }
 
-    /// Moves up to `bytes` in; `merge` as in [`Pipe::write`].
+    /// Moves up to `bytes` in on `cpu`; `merge` as in [`Pipe::write`].
     #[inline]
-    pub(crate) fn write(&mut self, bytes: u32, merge: bool) -> Transfer {
+    pub(crate) fn write(&mut self, bytes: u32, merge: bool, cpu: u32) -> Transfer {
         match &mut self.buffer {
-            Buffer::Pipe(pipe) => pipe.write(bytes, merge),
-            Buffer::Socket(socket) => socket.write(bytes),
+            Buffer::Pipe(pipe) => pipe.write(bytes, merge, cpu),
+            Buffer::Socket(socket) => socket.write(bytes, cpu),
         }
     }
 
-    /// Moves up to `bytes` out.
+    /// A call on `cpu` that takes `time` begins. A pipe is locked for all of it but the way in and out of the kernel (`pipe->mutex`); returns for how long
+    /// another CPU's call, which is under way, keeps it waiting.
     #[inline]
-    pub(crate) fn read(&mut self, bytes: u32) -> Transfer {
+    pub(crate) fn enter(&mut self, cpu: u32, now: u64, time: u64, system_call: u64) -> u64 {
+        let other = std::mem::replace(&mut self.used_by, cpu) != cpu;
+        if !self.is_pipe() {
+            return 0;
+        }
+        let wait = if other { self.locked_until.saturating_sub(now + system_call / 2) } else { 0 };
+        self.locked_until = (now + wait + time).saturating_sub(system_call / 2);
+        wait
+    }
+
+    /// The CPU that wrote what the next read finds first; [`NONE`] where it finds nothing.
+    #[inline]
+    pub(crate) fn written_by(&self) -> u32 {
+        match &self.buffer {
+            Buffer::Pipe(pipe) if pipe.bytes > 0 => pipe.slots[(pipe.tail % SLOTS) as usize].cpu,
+            Buffer::Pipe(_) => NONE,
+            Buffer::Socket(socket) => socket.queue.front().map_or(NONE, |run| run.cpu),
+        }
+    }
+
+    /// Moves up to `bytes` out on `cpu`.
+    #[inline]
+    pub(crate) fn read(&mut self, bytes: u32, cpu: u32) -> Transfer {
+        self.read_by = cpu;
         match &mut self.buffer {
             Buffer::Pipe(pipe) => pipe.read(bytes),
             Buffer::Socket(socket) => socket.read(bytes),
@@ -167,6 +215,8 @@ pub(crate) struct Pipe {
 struct Slot {
     offset: u16,
     length: u16,
+    /// Which CPU wrote to it last.
+    cpu: u32,
 }
 
 impl Pipe {
@@ -194,6 +244,22 @@ impl Pipe {
         u64::from((bytes - merged).div_ceil(PAGE).saturating_sub(u32::from(self.kept)))
     }
 
+    /// Pages that a read of so many bytes uses up, but those that it keeps.
+    fn freed_pages(&self, bytes: u32) -> u64 {
+        let (mut left, mut used_up) = (bytes, 0u32);
+        let mut place = self.tail;
+        while left > 0 && place != self.head {
+            let length = u32::from(self.slots[(place % SLOTS) as usize].length);
+            if left < length {
+                break;
+            }
+            left -= length;
+            used_up += 1;
+            place = place.wrapping_add(1);
+        }
+        u64::from(used_up.saturating_sub(u32::from(self.keeps - self.kept)))
+    }
+
     fn writable(&self, bytes: u32, merge: bool) -> u32 {
         let merged = if merge { self.mergeable(bytes) } else { 0 };
         let free = (SLOTS - self.head.wrapping_sub(self.tail)) * PAGE;
@@ -202,18 +268,22 @@ impl Pipe {
 
     /// `pipe_write`, up to the point where it is done or must sleep. Only the first step of a system call merges into the
     /// last page. One reader is woken if the pipe was empty.
-    fn write(&mut self, bytes: u32, merge: bool) -> Transfer {
+    fn write(&mut self, bytes: u32, merge: bool, cpu: u32) -> Transfer {
         let was_empty = self.bytes == 0;
         let mut left = bytes;
         if merge {
             let merged = self.mergeable(bytes);
-            // At most a page, so within 16 bits.
-            self.slots[(self.head.wrapping_sub(1) % SLOTS) as usize].length += merged as u16;
-            left -= merged;
+            if merged > 0 {
+                let last = &mut self.slots[(self.head.wrapping_sub(1) % SLOTS) as usize];
+                // At most a page, so within 16 bits.
+                last.length += merged as u16;
+                last.cpu = cpu;
+                left -= merged;
+            }
         }
         while left > 0 && !self.full() {
             let length = left.min(PAGE);
-            self.slots[(self.head % SLOTS) as usize] = Slot { offset: 0, length: length as u16 };
+            self.slots[(self.head % SLOTS) as usize] = Slot { offset: 0, length: length as u16, cpu };
             self.head = self.head.wrapping_add(1);
             self.kept = self.kept.saturating_sub(1);
             left -= length;
@@ -249,7 +319,7 @@ impl Pipe {
 /// One direction of `socketpair(AF_UNIX, SOCK_STREAM)`: the receiver's queue and the sending socket's account.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Socket {
-    /// Messages of equal size that lie in the queue one behind the other.
+    /// Messages of equal size and from the same CPU that lie in the queue one behind the other.
     queue: VecDeque<Run>,
     /// Bytes of the first message that were read already.
     consumed: u32,
@@ -264,6 +334,8 @@ pub(crate) struct Socket {
 struct Run {
     size: u32,
     count: u32,
+    /// Which CPU wrote them.
+    cpu: u32,
 }
 
 impl Socket {
@@ -284,16 +356,24 @@ impl Socket {
         if self.allocated < SEND_BUFFER { skb_size(bytes) } else { 0 }
     }
 
+    /// What messages weigh that a read of so many bytes uses up: at most the first of each size that lie there.
+    fn freed(&self, bytes: u32) -> u32 {
+        match self.queue.front() {
+            Some(run) if bytes >= run.size - self.consumed => self.truesize(run.size),
+            _ => 0,
+        }
+    }
+
     /// One round of `unix_stream_sendmsg`'s loop: one skb, of which `sock_def_readable` tells all readers.
     #[inline]
-    fn write(&mut self, bytes: u32) -> Transfer {
+    fn write(&mut self, bytes: u32, cpu: u32) -> Transfer {
         let size = self.writable(bytes);
         if size == 0 {
             return Transfer { bytes: 0, wake: Wake::None };
         }
         match self.queue.back_mut() {
-            Some(run) if run.size == size => run.count += 1,
-            _ => self.queue.push_back(Run { size, count: 1 }),
+            Some(run) if run.size == size && run.cpu == cpu => run.count += 1,
+            _ => self.queue.push_back(Run { size, count: 1, cpu }),
         }
         self.weighed = (size, self.truesize(size));
         self.allocated += self.weighed.1;
@@ -351,139 +431,4 @@ fn truesize(size: u32) -> u32 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// As before 6.15.
-    const KEEPS: Keeps = Keeps { pages_of_a_pipe: 1, slabs: false };
-
-    /// Writes messages until one would have to wait; how many went in whole.
-    fn fill(channel: &mut Channel, bytes: u32) -> u32 {
-        (0..).find(|_| channel.writable(bytes, true) < bytes || channel.write(bytes, true).bytes < bytes).unwrap()
-    }
-
-    #[test]
-    fn a_pipe_holds_forty_small_messages_a_page() {
-        // Messages of 100 bytes are merged while all of one fits behind what is there: ⌊4096/100⌋ = 40 a page, × 16 = 640,
-        // which is also what a running kernel takes.
-        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        assert_eq!(fill(&mut pipe, 100), 640);
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe, KEEPS), 4096), 16);
-        // Single bytes fill all pages to the brim.
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Pipe, KEEPS), 1), 65_536);
-    }
-
-    #[test]
-    fn a_pipe_wakes_a_reader_if_it_was_empty_and_a_writer_if_it_was_full() {
-        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::One });
-        assert_eq!(pipe.write(100, true), Transfer { bytes: 100, wake: Wake::None });
-        fill(&mut pipe, 100);
-        // Full: even a read that frees no page wakes a writer, who then finds no room.
-        assert_eq!(pipe.read(100), Transfer { bytes: 100, wake: Wake::One });
-        assert_eq!(pipe.writable(100, true), 0);
-        // Reads of 3900 more bytes empty the first page.
-        assert_eq!(pipe.read(3900), Transfer { bytes: 3900, wake: Wake::One });
-        assert_eq!(pipe.writable(100, true), 100);
-        assert_eq!(pipe.read(100).wake, Wake::None);
-    }
-
-    #[test]
-    fn only_the_odd_part_of_a_write_merges_and_only_if_it_fits() {
-        // 5000 = 4096 + 904. Behind 3000 bytes there is room for 904, so the first page takes them and the next a whole page.
-        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        pipe.write(3000, true);
-        pipe.write(5000, true);
-        let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
-        assert_eq!((ring.head, ring.slots[0].length, ring.slots[1].length), (2, 3904, 4096));
-        // Behind 3904 there is none for 904: two new pages.
-        pipe.write(5000, true);
-        let Buffer::Pipe(ring) = &pipe.buffer else { panic!("made as a pipe") };
-        assert_eq!((ring.head, ring.slots[2].length, ring.slots[3].length), (4, 4096, 904));
-    }
-
-    #[test]
-    fn a_pipe_needs_a_page_a_slot_and_keeps_one_that_was_read() {
-        let mut slabs = Slabs::new(KEEPS, 1);
-        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        assert_eq!(pipe.fetch(100, true, &mut slabs).pages, 1);
-        pipe.write(100, true);
-        // Merged, and then a page and a half more.
-        assert_eq!((pipe.fetch(100, true, &mut slabs).pages, pipe.fetch(6096, false, &mut slabs).pages), (0, 2));
-        pipe.read(100);
-        assert_eq!((pipe.fetch(100, true, &mut slabs).pages, pipe.fetch(6096, true, &mut slabs).pages), (0, 1));
-        pipe.write(6096, true);
-        assert_eq!(pipe.fetch(4096, true, &mut slabs).pages, 1);
-        pipe.read(6096);
-        // Of the two pages one is kept.
-        assert_eq!(pipe.fetch(8192, true, &mut slabs).pages, 1);
-        // Both are where a pipe keeps two: of three one is to be fetched, then none is left.
-        let mut pipe = Channel::new(ChannelKind::Pipe, Keeps { pages_of_a_pipe: 2, ..KEEPS });
-        pipe.write(8192, true);
-        pipe.read(8192);
-        assert_eq!(pipe.fetch(12_288, true, &mut slabs).pages, 1);
-        pipe.write(12_288, true);
-        assert_eq!(pipe.fetch(4096, true, &mut slabs).pages, 1);
-    }
-
-    #[test]
-    fn a_read_takes_what_is_there() {
-        let mut pipe = Channel::new(ChannelKind::Pipe, KEEPS);
-        pipe.write(100, true);
-        assert_eq!(pipe.read(300).bytes, 100);
-        assert_eq!(pipe.read(300).bytes, 0);
-    }
-
-    #[test]
-    fn messages_weigh_their_blocks() {
-        // 100 bytes: 128 aligned + 320 = 448, a block of 512, + 256 for the skb = 768. The others likewise; 3777 exceeds a head by
-        // one byte, so it lies in a page of its own beside an empty head (320 → 512). A running 6.18 shows the same in SIOCOUTQ:
-        // 768, 1280, 2304, 4352, 4864, 8960.
-        for (size, weight) in [
-            (1, 768),
-            (100, 768),
-            (192, 768),
-            (193, 1280),
-            (700, 1280),
-            (1000, 2304),
-            (3776, 4352),
-            (3777, 4864),
-            (8000, 8960),
-        ] {
-            assert_eq!(truesize(size), weight, "{size}");
-        }
-        // Largest: a full head (4096 + 256) and 8 pages.
-        assert_eq!(truesize(skb_size(40_000)), 4352 + 32_768);
-    }
-
-    #[test]
-    fn a_socket_holds_278_small_messages() {
-        // An skb may be had while the account is below 212,992: ⌈212,992 / 768⌉ = 278 messages of 100 bytes, and
-        // ⌈212,992 / 4864⌉ = 44 of 4000, as a running kernel takes.
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket, KEEPS), 100), 278);
-        assert_eq!(fill(&mut Channel::new(ChannelKind::Socket, KEEPS), 4000), 44);
-    }
-
-    #[test]
-    fn a_socket_wakes_its_writers_at_a_quarter() {
-        // (768 n + 2) · 4 ≤ 212,992 ⇔ n ≤ 69.3: the read that leaves 69 messages is the first to wake.
-        let mut socket = Channel::new(ChannelKind::Socket, KEEPS);
-        fill(&mut socket, 100);
-        let wakes: Vec<Wake> = (0..209).map(|_| socket.read(100).wake).collect();
-        assert_eq!(wakes.iter().position(|&wake| wake == Wake::All), Some(208));
-        assert_eq!(wakes.iter().filter(|&&wake| wake == Wake::None).count(), 208);
-    }
-
-    #[test]
-    fn a_socket_read_spans_messages() {
-        let mut socket = Channel::new(ChannelKind::Socket, KEEPS);
-        for _ in 0..3 {
-            assert_eq!(socket.write(100, true), Transfer { bytes: 100, wake: Wake::All });
-        }
-        assert_eq!(socket.read(150).bytes, 150);
-        // 50 bytes of the second message and all of the third; both are freed.
-        assert_eq!(socket.read(1000), Transfer { bytes: 150, wake: Wake::All });
-        let Buffer::Socket(socket) = &socket.buffer else { panic!("made as a socket") };
-        assert_eq!((socket.allocated, socket.bytes), (0, 0));
-    }
-}
+mod tests;

@@ -49,6 +49,10 @@ pub(crate) struct Cpu {
     pub(crate) clock_held: u64,
     /// What the task that it leaves idle for is charged with before the switch.
     pub(crate) idle_charge: u64,
+    /// Which CPU used its run queue last: itself as it switched, or another one that woke a task there.
+    pub(crate) queue_used_by: u32,
+    /// When a task came to its queue while it idled; [`NEVER`] if none did.
+    pub(crate) roused_at: u64,
     /// Since when it idles, if it does.
     pub(crate) idle_since: u64,
     /// It stopped its tick as it began to idle (`tick_nohz_stop_tick`).
@@ -62,6 +66,14 @@ pub(crate) struct Cpu {
 }
 
 impl Cpu {
+    /// It switches to a task: what its run queue takes besides, if another CPU has used that since its last switch. On the way out of idle that is a
+    /// part of the way.
+    #[inline]
+    pub(crate) const fn uses_queue(&mut self, cpu: u32, prices: &Prices) -> u64 {
+        let used_by = std::mem::replace(&mut self.queue_used_by, cpu);
+        if used_by == cpu || used_by == NONE || self.current == NONE { 0 } else { prices.schedule_far }
+    }
+
     pub(crate) const IDLE: Self = Self {
         current: NONE,
         rate: NOMINAL,
@@ -74,6 +86,8 @@ impl Cpu {
         awake_at: 0,
         clock_held: NEVER,
         idle_charge: 0,
+        queue_used_by: NONE,
+        roused_at: NEVER,
         idle_since: 0,
         tick_stopped: true,
         timer_in_idle: 0,

@@ -132,7 +132,10 @@ fn machines() -> impl Strategy<Value = Machine> {
             put_prev: Time::from_nanos(120),
             cache_refill: Time::from_nanos(120),
             wakeup: Time::from_nanos(700),
+            wakeup_preempt: Time::from_nanos(60),
             wakeup_remote: Time::from_nanos(900),
+            wakeup_far: Time::from_nanos(640),
+            schedule_far: Time::from_nanos(810),
             ipi: Time::from_nanos(700),
             ipi_idle: Time::from_nanos(1100),
             ipi_taken: Time::from_nanos(400),
@@ -157,6 +160,12 @@ fn machines() -> impl Strategy<Value = Machine> {
             ..Costs::ideal()
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
+        1 => Just(Costs {
+            pipe_far: Time::from_nanos(170),
+            schedule_far: Time::from_nanos(810),
+            wakeup_far: Time::from_nanos(640),
+            ..Costs::ideal()
+        }),
         1 => Just(Costs { sleep_timer: Time::from_micros(13), next_timer: Time::from_micros(5), ..Costs::ideal() }),
         1 => Just(Costs { idle_exit: Time::from_micros(10), ..Costs::ideal() }),
         1 => Just(Costs { timer_taken: Time::from_micros(12), ..Costs::ideal() }),

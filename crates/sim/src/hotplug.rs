@@ -56,7 +56,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let previous = record.current;
         (record.resched_at, record.called, record.leaving) = (NEVER, false, false);
-        (record.clock_held, record.idle_charge) = (NEVER, 0);
+        (record.clock_held, record.idle_charge, record.roused_at) = (NEVER, 0, NEVER);
         self.sched.sched_cpu_deactivate(CpuId(cpu));
         if previous != NONE {
             self.leave(cpu, previous, TaskState::Running);

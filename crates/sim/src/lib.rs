@@ -84,6 +84,7 @@ mod sync;
 mod task;
 mod ticks;
 mod timers;
+mod transfer;
 mod unknown;
 mod wait;
 mod writeback;

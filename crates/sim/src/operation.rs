@@ -10,12 +10,11 @@ use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
 use schedlab_program::Op;
 
 use crate::SimError;
-use crate::channel::{Channel, Wake};
+use crate::channel::Wake;
 use crate::engine::{Engine, task_id};
 use crate::event_queue::NEVER;
-use crate::price::Prices;
-use crate::slabs::{Fetched, Slabs};
-use crate::task::{Stage, Task};
+use crate::task::Stage;
+use crate::transfer::{plan_read, plan_write};
 use crate::wait::NONE;
 
 impl<S: EventSink> Engine<'_, S> {
@@ -83,11 +82,18 @@ impl<S: EventSink> Engine<'_, S> {
         let remaining = match record.op {
             Op::Run(time) => record.compute(time.as_nanos(), late, &self.prices),
             Op::Write { channel, bytes } => {
-                let place = &self.arena.channels[channel as usize];
-                plan_write(record, place, &mut self.arena.slabs, bytes, &self.prices)
+                let reference = self.file_reference(task);
+                let (arena, prices) = (&mut self.arena, &self.prices);
+                let (record, place) = (&mut arena.tasks[task as usize], &mut arena.channels[channel as usize]);
+                let time = plan_write(record, place, &mut arena.slabs, bytes, reference, prices);
+                time.saturating_add(place.enter(cpu, self.now, time, prices.system_call))
             }
             Op::Read { channel, bytes } => {
-                plan_read(record, &self.arena.channels[channel as usize], bytes, &self.prices)
+                let reference = self.file_reference(task);
+                let (arena, prices) = (&mut self.arena, &self.prices);
+                let (record, place) = (&mut arena.tasks[task as usize], &mut arena.channels[channel as usize]);
+                let time = plan_read(record, place, &arena.slabs, bytes, reference, prices);
+                time.saturating_add(place.enter(cpu, self.now, time, prices.system_call))
             }
             Op::Sleep(time) => self.plan_sleep(cpu, time.as_nanos()),
             Op::Yield => self.prices.system_call + self.prices.schedule,
@@ -103,11 +109,11 @@ impl<S: EventSink> Engine<'_, S> {
         match record.op {
             Op::Run(time) => record.remaining = time.as_nanos(),
             Op::Write { channel, bytes } => {
-                plan_write(record, &arena.channels[channel as usize], &mut arena.slabs, bytes, prices);
+                plan_write(record, &arena.channels[channel as usize], &mut arena.slabs, bytes, 0, prices);
                 record.remaining = 0;
             }
             Op::Read { channel, bytes } => {
-                plan_read(record, &arena.channels[channel as usize], bytes, prices);
+                plan_read(record, &arena.channels[channel as usize], &arena.slabs, bytes, 0, prices);
                 record.remaining = 0;
             }
             Op::Busy(_)
@@ -122,6 +128,14 @@ impl<S: EventSink> Engine<'_, S> {
                 self.arena.tasks[task as usize].remaining = 0;
             }
         }
+    }
+
+    /// What counting a reference to a file takes a task in each call on one: where it shares its files with other threads (`fdget`).
+    #[inline(always)]
+    fn file_reference(&self, task: u32) -> u64 {
+        let price = self.prices.file_reference;
+        let is_thread = || self.arena.identities[task as usize].kind == TaskKind::Thread;
+        if price > 0 && (is_thread() || self.sched.nr_threads(task_id(task)) > 1) { price } else { 0 }
     }
 
     /// The CPU time that going to sleep for so long costs the CPU's task.
@@ -156,12 +170,15 @@ impl<S: EventSink> Engine<'_, S> {
 
     /// Looks at what one of the rarer operations can do now: its stage, and the time that takes.
     fn plan(&mut self, task: u32) {
+        let reference = self.file_reference(task);
         let prices = &self.prices;
         let record = &self.arena.tasks[task as usize];
         let (stage, time) = match record.op {
             // Latches are as hackbench's: a byte written to a pipe that no task reads and all poll.
-            Op::OpenLatch(_) => (Stage::Act, prices.write(true)),
-            Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => (Stage::Act, prices.system_call),
+            Op::OpenLatch(_) => (Stage::Act, prices.write(true) + reference),
+            Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => {
+                (Stage::Act, prices.system_call + reference)
+            }
             Op::AwaitLatch(_) => (Stage::Block, prices.block),
             Op::Fork { template, .. } => (Stage::Act, prices.fork(self.program.template(template).kind)),
             Op::Busy(time) => {
@@ -182,10 +199,10 @@ impl<S: EventSink> Engine<'_, S> {
                 let calls = bytes.div_ceil(u64::from(chunk));
                 let copied = if self.program.io_device() == "/dev/null" { 0 } else { prices.copy(1 << 20) };
                 let copied = (u128::from(copied) * u128::from(bytes)) >> 20;
-                let calls = prices.system_call.saturating_mul(calls);
+                let calls = (prices.system_call + reference).saturating_mul(calls);
                 (Stage::Act, calls.saturating_add(u64::try_from(copied).unwrap_or(u64::MAX)))
             }
-            Op::File(access) => (Stage::Act, self.plan_file(task, access)),
+            Op::File(access) => (Stage::Act, self.plan_file(task, access).saturating_add(reference)),
             Op::CompleteWrite => (Stage::Act, self.plan_completion(task)),
             Op::Dispatch => (Stage::Act, self.plan_dispatch(task)),
             Op::EndWriteback => (Stage::Act, self.plan_writeback(task)),
@@ -311,7 +328,7 @@ impl<S: EventSink> Engine<'_, S> {
         let first = !record.slept && record.moved == 0;
         let place = &mut self.arena.channels[channel as usize];
         let before = place.weight();
-        let transfer = place.write(record.planned, first);
+        let transfer = place.write(record.planned, first, cpu);
         self.arena.slabs.change(before, place.weight());
         record.moved += transfer.bytes;
         record.stage = Stage::Retry;
@@ -333,7 +350,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         let place = &mut self.arena.channels[channel as usize];
         let before = place.weight();
-        let transfer = place.read(record.planned);
+        let transfer = place.read(record.planned, cpu);
         self.arena.slabs.change(before, place.weight());
         record.stage = Stage::Retry;
         if transfer.bytes == 0 {
@@ -455,44 +472,4 @@ impl<S: EventSink> Engine<'_, S> {
         }
         self.emit(cpu, EventKind::Mark { task: task_id(task), mark });
     }
-}
-
-/// What a write can move now, and the time that takes.
-#[inline(always)]
-fn plan_write(record: &mut Task, channel: &Channel, slabs: &mut Slabs, bytes: u32, prices: &Prices) -> u64 {
-    let first = !record.slept && record.moved == 0;
-    record.planned = channel.writable(bytes - record.moved, first);
-    // What did not fit at first goes in within the same system call.
-    let call = if record.moved == 0 { prices.write(channel.is_pipe()) } else { 0 };
-    if record.planned == 0 {
-        return plan_block(record, call, prices);
-    }
-    // A look at memory only where that costs anything.
-    let fetched = if prices.fetches() { channel.fetch(record.planned, first, slabs) } else { Fetched::default() };
-    let filled = prices.fill(channel.is_pipe(), record.planned);
-    plan_call(record, call, prices).saturating_add(filled).saturating_add(prices.fetch(fetched))
-}
-
-/// What a read can move now, and the time that takes.
-#[inline(always)]
-fn plan_read(record: &mut Task, channel: &Channel, bytes: u32, prices: &Prices) -> u64 {
-    record.planned = channel.readable().min(bytes - record.moved);
-    let call = prices.read(channel.is_pipe());
-    if record.planned == 0 {
-        return plan_block(record, call, prices);
-    }
-    plan_call(record, call, prices).saturating_add(prices.copy(record.planned))
-}
-
-/// What of a call is still to be done, as it finds what it needs. A task that slept for that is in the call already.
-#[inline(always)]
-fn plan_call(record: &Task, call: u64, prices: &Prices) -> u64 {
-    if record.slept && prices.sleeps_within_calls { prices.after_sleep(call) } else { call }
-}
-
-/// The same, as it does not find that, and going to sleep.
-#[inline(always)]
-fn plan_block(record: &mut Task, call: u64, prices: &Prices) -> u64 {
-    record.stage = Stage::Block;
-    prices.to_sleep(if record.slept && prices.sleeps_within_calls { 0 } else { call })
 }

@@ -43,7 +43,7 @@ impl<S: EventSink> Engine<'_, S> {
             let since = self.now - account.since;
             match record.state {
                 State::Dead | State::Running { .. } => continue,
-                State::Runnable => account.wait += since,
+                State::Runnable => account.delay += since,
                 State::Asleep => account.sleep += since,
             }
             self.arena.identities[task].died = self.now;
@@ -132,18 +132,18 @@ impl<S: EventSink> Engine<'_, S> {
             name: self.name(task),
             background: self.arena.tasks[task].background,
             source: MetricSource::Counters,
-            life_ns: identity.died - account.born,
+            life_ns: identity.died - identity.born,
             run_ns: account.charged(),
             user_ns: user,
             system_ns: account.charged() - user,
-            wait_ns: account.wait,
+            wait_ns: account.waited(),
             sleep_ns: account.sleep,
             voluntary: account.voluntary,
             involuntary: u64::from(account.involuntary),
             migrations: u64::from(account.migrations),
             // Each sleep ends with one wake-up.
             wakeups: account.voluntary,
-            delay_ns: account.wait,
+            delay_ns: account.delay,
             // It was switched in after its start, after each sleep and each time it was preempted.
             delays: 1 + account.voluntary + u64::from(account.involuntary),
             max_delay_ns: account.max_delay,

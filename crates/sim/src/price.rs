@@ -5,6 +5,7 @@ mod devices;
 mod memory;
 
 use devices::access_in;
+use memory::Far;
 use schedlab_model::{Costs, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
 
 use crate::cpu::Cpu;
@@ -31,8 +32,11 @@ pub(crate) struct Prices {
     /// No switch costs anything.
     pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
+    pub(crate) wakeup_preempt: u64,
     pub(crate) lingering: u64,
     wakeup_remote: u64,
+    wakeup_far: u64,
+    pub(crate) schedule_far: u64,
     ipi: u64,
     ipi_idle: u64,
     ipi_taken: u64,
@@ -47,10 +51,16 @@ pub(crate) struct Prices {
     /// A system call that writes to, or reads from, a pipe or a socket.
     write: [u64; 2],
     read: [u64; 2],
+    pipe_empty: u64,
+    pub(crate) file_reference: u64,
+    far: [Far; 2],
     copy_per_kib: u64,
+    copy_far_per_kib: u64,
     skb_per_kib: u64,
     slab: u64,
+    slab_free: u64,
     page: u64,
+    page_free: u64,
     /// Going to sleep because something is missing, up to the last check whether it is there; and the pass of the scheduler after that,
     /// within which other CPUs can provide it. On one CPU there are no others, and the check comes last.
     pub(crate) block: u64,
@@ -200,6 +210,7 @@ impl Prices {
                 costs.switch,
                 costs.cache_refill.min(costs.cache_refill_limit),
                 costs.cache_refill_llc,
+                costs.schedule_far,
             ]),
             switch: costs.switch.as_nanos(),
             schedule: costs.schedule.as_nanos(),
@@ -208,8 +219,11 @@ impl Prices {
             cache_refill_limit: costs.cache_refill_limit.as_nanos(),
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
+            wakeup_preempt: costs.wakeup_preempt.as_nanos(),
             lingering: costs.lingering.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
+            wakeup_far: costs.wakeup_far.as_nanos(),
+            schedule_far: costs.schedule_far.as_nanos(),
             ipi: ipi.as_nanos(),
             ipi_idle: costs.ipi_idle.as_nanos(),
             ipi_taken: costs.ipi_taken.as_nanos(),
@@ -222,10 +236,24 @@ impl Prices {
             system_call: costs.system_call.as_nanos(),
             write: [call(costs.socket_write), call(costs.pipe_write)],
             read: [call(costs.socket_read), call(costs.pipe_read)],
+            pipe_empty: costs.pipe_empty.as_nanos(),
+            file_reference: costs.file_reference.as_nanos(),
+            far: [
+                [costs.socket_far, costs.socket_far_write, costs.socket_far_read],
+                [costs.pipe_far, costs.pipe_far_message, costs.pipe_far_message],
+            ]
+            .map(|[first, write, read]| Far {
+                first: first.as_nanos(),
+                write: write.as_nanos(),
+                read: read.as_nanos(),
+            }),
             copy_per_kib: costs.copy_per_kib.as_nanos(),
+            copy_far_per_kib: costs.copy_far_per_kib.as_nanos(),
             skb_per_kib: costs.skb_per_kib.as_nanos(),
             slab: costs.slab.as_nanos(),
+            slab_free: costs.slab_free.as_nanos(),
             page: costs.page.as_nanos(),
+            page_free: costs.page_free.as_nanos(),
             block: block.as_nanos(),
             depart: depart.as_nanos(),
             pass_to_sleep: pass_to_sleep.as_nanos(),
@@ -323,9 +351,11 @@ impl Prices {
     pub(crate) const fn are_free(&self) -> bool {
         let waking = self.wakeup
             | self.wakeup_remote
+            | self.wakeup_far
             | self.ipi
             | self.ipi_idle
             | self.ipi_taken
+            | self.wakeup_preempt
             | self.lingering
             | self.schedule;
         let idling = self.idle_exit

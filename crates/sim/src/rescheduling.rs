@@ -4,7 +4,7 @@
 //! (`irqentry_exit`); another CPU's notification takes time to arrive; and the scheduler itself takes a pass. All of it is charged to the
 //! task that is current meanwhile.
 
-use schedlab_model::{Costs, CpuId, EventSink, TaskState, Time};
+use schedlab_model::{Costs, CpuId, EventSink, Policy, TaskState, Time};
 use schedlab_program::Op;
 use schedlab_sched::Clocks;
 
@@ -215,6 +215,27 @@ impl<S: EventSink> Engine<'_, S> {
         (record.end, record.leaving, record.clocked) = (self.now, true, false);
         record.bill(way);
         true
+    }
+
+    /// What a wake-up on `target` takes the CPU besides that wakes, another one.
+    pub(crate) fn wakeup_elsewhere(&mut self, target: u32, cpu: u32) -> u64 {
+        let record = &mut self.arena.cpus[target as usize];
+        let used_by = std::mem::replace(&mut record.queue_used_by, cpu);
+        let far = if record.current == NONE { 0 } else { self.prices.wakeup_far(used_by, cpu) };
+        self.prices.wakeup_remote() + far + self.ipi_to(target)
+    }
+
+    /// What finding out takes whether a task that was woken on a CPU preempts its current one (`check_preempt_wakeup_fair`): a batch or idle task
+    /// never does, and of an idle one that is known at once.
+    #[inline]
+    pub(crate) fn wakeup_preempt(&self, task: u32, cpu: u32) -> u64 {
+        let (price, current) = (self.prices.wakeup_preempt, self.arena.cpus[cpu as usize].current);
+        if price == 0 || current == NONE {
+            return 0;
+        }
+        let current = self.sched.task(task_id(current)).policy;
+        let compared = matches!(current, Policy::Other | Policy::Batch);
+        if compared && self.sched.task(task_id(task)).policy == Policy::Other { price } else { 0 }
     }
 
     /// A task was woken on a CPU: if its current task is to be rescheduled for that, its queue's clock is not read until the switch.

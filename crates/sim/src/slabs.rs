@@ -47,12 +47,12 @@ fn kept(block: u32, cpus: u32) -> u32 {
     on_the_cpu + (block.ilog2() / 2).clamp(5, 10)
 }
 
-/// Memory that a write takes beyond what its channel and its CPU have at hand.
+/// Memory that a write takes, or a read gives back, beyond what its channel and its CPU have at hand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fetched {
-    /// From a slab other than the CPU's own.
+    /// From, or to, a slab other than the CPU's own.
     pub(crate) elsewhere: bool,
-    /// Fresh slabs, or a pipe's fresh pages, and how many pages these are of.
+    /// Slabs, or a pipe's pages, that the kernel gives or takes back, and how many pages these are of.
     pub(crate) fresh: u64,
     pub(crate) pages: u64,
 }
@@ -118,6 +118,16 @@ impl Slabs {
         let fresh = missing.div_ceil(self.layout.slab);
         let pages = fresh * self.layout.slab / u64::from(PAGE);
         Fetched { elsewhere: self.used >= self.layout.full, fresh, pages }
+    }
+
+    /// What a message gives back that weighs so many bytes: to a slab other than the CPU's own, and slabs beyond those that are kept.
+    #[inline]
+    pub(crate) fn free(&self, weight: u32) -> Fetched {
+        let left = self.used.saturating_sub(u64::from(weight));
+        let held = self.held.min(left + self.layout.kept);
+        let slab = self.layout.slab.max(1);
+        let fresh = if self.all { 0 } else { self.held / slab - held / slab };
+        Fetched { elsewhere: weight > 0 && left >= self.layout.full, fresh, pages: fresh * slab / u64::from(PAGE) }
     }
 
     /// Some socket's messages weighed `before` and now `after`.

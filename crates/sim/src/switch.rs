@@ -50,8 +50,8 @@ impl<S: EventSink> Engine<'_, S> {
         debug_assert!(woken, "a task that sleeps here sleeps there");
         self.hold_clock(target);
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
-        let remote = if target == cpu { 0 } else { self.prices.wakeup_remote() + self.ipi_to(target) };
-        let cost = self.prices.wakeup - self.delayed_dequeue_wakeup(task) + remote;
+        let remote = if target == cpu { 0 } else { self.wakeup_elsewhere(target, cpu) };
+        let cost = self.prices.wakeup + self.wakeup_preempt(task, target) - self.delayed_dequeue_wakeup(task) + remote;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit =
@@ -98,6 +98,7 @@ impl<S: EventSink> Engine<'_, S> {
                 self.summon_by(cpu, sent + exit, true);
             }
         } else if record.resched_at == NEVER {
+            self.arena.cpus[cpu as usize].roused_at = self.now;
             self.rouse(cpu, if cpu == here { 0 } else { sent }, if cpu == here { sent + exit } else { exit });
         }
     }
@@ -209,6 +210,7 @@ impl<S: EventSink> Engine<'_, S> {
         let previous = scheduled.previous;
         if was_idle && next == TaskId::IDLE {
             // The task of which it was notified is gone.
+            self.arena.cpus[cpu as usize].roused_at = NEVER;
             self.idle += u32::from(roused);
             self.busy_changed(cpu, false);
             return;
@@ -220,9 +222,14 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let passed = self.now - self.sched.clock(CpuId(cpu)).as_nanos();
         if was_idle {
-            self.arena.cpus[cpu as usize].next_tick = self.tick_after_now();
+            let next_tick = self.tick_after_now();
+            let record = &mut self.arena.cpus[cpu as usize];
+            record.next_tick = next_tick;
+            let comer = &mut self.arena.tasks[next.index()];
+            let taken = if charged { passed } else { 0 };
+            comer.account.leaves_idle(self.now, std::mem::replace(&mut record.roused_at, NEVER), taken);
             if charged {
-                self.arena.tasks[next.index()].takes_on(passed, &self.prices);
+                comer.takes_on(taken, &self.prices);
             }
         } else {
             self.leave(cpu, previous.0, state);
@@ -295,6 +302,8 @@ impl<S: EventSink> Engine<'_, S> {
         let left_over = record.suspend(self.now);
         self.stop_work(cpu, task);
         let record = &mut self.arena.cpus[cpu as usize];
+        // What follows may change how many CPUs have turns before the next task takes up its own.
+        record.clocked = false;
         let left = &mut self.arena.tasks[task as usize];
         record.busy += left.account.end_run(self.now);
         match state {
@@ -322,6 +331,7 @@ impl<S: EventSink> Engine<'_, S> {
 
     pub(crate) fn come(&mut self, cpu: u32, task: u32) {
         let record = &mut self.arena.cpus[cpu as usize];
+        let queue = record.uses_queue(cpu, &self.prices);
         record.current = task;
         let comer = &mut self.arena.tasks[task as usize];
         comer.account.end_wait(self.now);
@@ -332,7 +342,7 @@ impl<S: EventSink> Engine<'_, S> {
         }
         let price = self.prices.switch_on(&self.arena.cpus, comer, cpu, self.alive - 1);
         let price = comer.came(price, &self.prices);
-        comer.debt += price;
+        comer.debt += price + queue;
         let masked = self.takes(cpu, price.min(self.prices.masked()));
         let comer = &mut self.arena.tasks[task as usize];
         let record = &mut self.arena.cpus[cpu as usize];

@@ -86,8 +86,10 @@ pub(crate) struct Task {
 pub(crate) struct Account {
     /// What of the time before it was switched in it is charged for, less what others are of its own.
     pub(crate) passed: i64,
-    pub(crate) born: u64,
-    pub(crate) wait: u64,
+    /// What of its delays a kernel does not count as waiting, less what it counts besides.
+    pub(crate) uncounted: i64,
+    /// Of being runnable until it runs.
+    pub(crate) delay: u64,
     pub(crate) max_delay: u64,
     pub(crate) migrations: u32,
     /// Times it was taken off its CPU.
@@ -108,6 +110,7 @@ pub(crate) struct Identity {
     pub(crate) instance: u32,
     pub(crate) kind: TaskKind,
     pub(crate) belongs: Belongs,
+    pub(crate) born: u64,
     pub(crate) died: u64,
     pub(crate) parent: u32,
     /// Children that are not collected yet, in the order in which they were made.
@@ -120,9 +123,9 @@ impl Account {
     /// Of one that is made now.
     pub(crate) const fn new(now: u64) -> Self {
         Self {
-            born: now,
             migrations: 0,
-            wait: 0,
+            delay: 0,
+            uncounted: 0,
             max_delay: 0,
             involuntary: 0,
             since: now,
@@ -148,6 +151,18 @@ impl Account {
         self.run.saturating_add_signed(self.passed)
     }
 
+    /// What the kernel counts as waiting: from when its queue's clock was read as it was queued to when it was as it was picked.
+    pub(crate) fn waited(&self) -> u64 {
+        self.delay.saturating_add_signed(-self.uncounted)
+    }
+
+    /// A CPU leaves idle for it `now`, after a task came to its queue while it idled, `roused` or not: the queue's clock stands from then on, and the task
+    /// is charged with `taken` of that.
+    #[inline]
+    pub(crate) fn leaves_idle(&mut self, now: u64, roused: u64, taken: u64) {
+        self.uncounted += now.saturating_sub(self.since.max(roused)).saturating_sub(taken) as i64;
+    }
+
     /// It wakes.
     #[inline(always)]
     pub(crate) const fn end_sleep(&mut self, now: u64) {
@@ -159,7 +174,7 @@ impl Account {
     #[inline(always)]
     pub(crate) fn end_wait(&mut self, now: u64) {
         let delay = now - self.since;
-        self.wait += delay;
+        self.delay += delay;
         self.max_delay = self.max_delay.max(delay);
         self.since = now;
     }
@@ -205,6 +220,9 @@ impl Task {
     #[inline(always)]
     pub(crate) const fn passes_on(&mut self, time: u64, prices: &Prices) {
         self.account.passed -= time as i64;
+        if matches!(self.state, State::Runnable) {
+            self.account.uncounted -= time as i64;
+        }
         if matches!(self.until_clock(prices), Some(0)) {
             self.remaining += time;
         }
@@ -214,6 +232,7 @@ impl Task {
     #[inline(always)]
     pub(crate) const fn takes_on(&mut self, time: u64, prices: &Prices) {
         self.account.passed += time as i64;
+        self.account.uncounted += time as i64;
         if matches!(self.until_clock(prices), Some(0)) {
             self.remaining = self.remaining.saturating_sub(time);
         }

@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 53] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 66] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -87,8 +87,11 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 53] {
         ("cache_refill_limit", costs.cache_refill_limit),
         ("cache_refill_llc", costs.cache_refill_llc),
         ("wakeup", costs.wakeup),
+        ("wakeup_preempt", costs.wakeup_preempt),
         ("lingering", costs.lingering),
         ("wakeup_remote", costs.wakeup_remote),
+        ("wakeup_far", costs.wakeup_far),
+        ("schedule_far", costs.schedule_far),
         ("ipi", costs.ipi),
         ("ipi_idle", costs.ipi_idle),
         ("ipi_taken", costs.ipi_taken),
@@ -102,10 +105,20 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 53] {
         ("pipe_read", costs.pipe_read),
         ("socket_write", costs.socket_write),
         ("socket_read", costs.socket_read),
+        ("pipe_empty", costs.pipe_empty),
+        ("pipe_far", costs.pipe_far),
+        ("pipe_far_message", costs.pipe_far_message),
+        ("socket_far", costs.socket_far),
+        ("socket_far_write", costs.socket_far_write),
+        ("socket_far_read", costs.socket_far_read),
+        ("file_reference", costs.file_reference),
         ("copy_per_kib", costs.copy_per_kib),
+        ("copy_far_per_kib", costs.copy_far_per_kib),
         ("skb_per_kib", costs.skb_per_kib),
         ("slab", costs.slab),
+        ("slab_free", costs.slab_free),
         ("page", costs.page),
+        ("page_free", costs.page_free),
         ("block", costs.block),
         ("sleep_timer", costs.sleep_timer),
         ("next_timer", costs.next_timer),

@@ -27,7 +27,9 @@ class TaskOutcome:
         run_ns: CPU time that the kernel charges it for.
         user_ns: of that, in user mode.
         system_ns: of that, in the kernel.
-        wait_ns: runnable but not running; 0 where it was not measured.
+        wait_ns: runnable but not running, as a kernel counts it (``run_delay`` of
+            ``/proc/PID/schedstat``): by its run queue's clock, which stands from a wake-up that is
+            followed by a switch up to that switch; 0 where it was not measured.
         sleep_ns: asleep; 0 where it was not measured.
         voluntary: switches because it went to sleep.
         involuntary: switches because it was preempted.

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
-use super::labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, hop, message, sizes};
+use super::labels::{
+    BURST, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW, SEMAPHORE_HOP,
+    WRITE_IN_A_FLOW, hop, message, sizes,
+};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 
@@ -19,14 +22,15 @@ pub(crate) struct Derived {
 /// Takes apart what was measured on a machine of `cpus` CPUs: each cost is a measurement without the parts that are other costs.
 pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived {
     let mut found = Found { measured, spread: BTreeMap::new(), notes: Vec::new(), unknown: Vec::new() };
-    messages(&mut found, cpus);
+    messages(&mut found);
     switching(&mut found);
     waking(&mut found);
     found.cost("reap", found.direct("collecting_a_process"), 0.0);
     let [switch, wakeup, reap] = ["switch", "wakeup", "reap"].map(|name| found.get(name));
     // What the kernel counts as a task's CPU time begins with the switch to it.
     found.cost("grace_period", found.direct("run_of_rcu_s_thread"), switch);
-    found.cost("operation", found.direct("operation"), 1.0);
+    let round = found.direct("runner_s_exchange_of_a_byte").map(|round| round.less(found.exchange()).times(0.5));
+    found.cost("operation", round, 0.0);
     for name in [
         "tcp_connect",
         "tcp_accept",
@@ -156,8 +160,11 @@ impl Found<'_> {
             // Told apart from a migration only where there are two last-level caches.
             cache_refill_llc: Time::ZERO,
             wakeup: time("wakeup"),
+            wakeup_preempt: time("wakeup_preempt"),
             lingering: time("lingering"),
             wakeup_remote: time("wakeup_remote"),
+            wakeup_far: time("wakeup_far"),
+            schedule_far: time("schedule_far"),
             ipi: time("ipi"),
             ipi_idle: time("ipi_idle"),
             ipi_taken: time("ipi_taken"),
@@ -172,10 +179,20 @@ impl Found<'_> {
             pipe_read: time("pipe_read"),
             socket_write: time("socket_write"),
             socket_read: time("socket_read"),
+            pipe_empty: time("pipe_empty"),
+            pipe_far: time("pipe_far"),
+            pipe_far_message: time("pipe_far_message"),
+            socket_far: time("socket_far"),
+            socket_far_write: time("socket_far_write"),
+            socket_far_read: time("socket_far_read"),
+            file_reference: time("file_reference"),
             copy_per_kib: time("copy_per_kib"),
+            copy_far_per_kib: time("copy_far_per_kib"),
             skb_per_kib: time("skb_per_kib"),
             slab: time("slab"),
+            slab_free: time("slab_free"),
             page: time("page"),
+            page_free: time("page_free"),
             block: time("block"),
             sleep_timer: time("sleep_timer"),
             next_timer: time("next_timer"),
@@ -220,19 +237,25 @@ impl Found<'_> {
     }
 }
 
-/// The time of a message whose reader is on any of the machine's CPUs with equal chance.
-fn anywhere(found: &Found<'_>, kind: &str, verb: &str, bytes: usize, cpus: u32) -> Option<Spread> {
-    let part = |place: &str, weight: u32| {
-        found.direct(&message(kind, verb, bytes, place)).map(|spread| (spread, f64::from(weight)))
+/// What a call and a message take besides where another CPU has used a channel, from messages of one byte that are read on it one by one and in bursts:
+/// of a burst the first call alone finds that it has.
+fn far(found: &Found<'_>, kind: &str) -> Option<[Spread; 2]> {
+    let beyond = |place: &str| {
+        let of = |verb: &str| {
+            let here = found.direct(&message(kind, verb, 1, "here"))?;
+            Some((found.direct(&message(kind, verb, 1, place))?.less(here.median_ns), 1.0))
+        };
+        Spread::mean(&[of("write")?, of("read")?])
     };
-    let parts: Vec<_> = [part("here", 1), part("there", cpus.saturating_sub(1))].into_iter().flatten().collect();
-    Spread::mean(&parts)
+    let (each, of_burst) = (beyond("there")?, beyond(BURST_THERE)?);
+    let first = each.less(of_burst.median_ns).times(BURST as f64 / (BURST - 1) as f64);
+    Some([first, each.less(first.median_ns.max(0.0))])
 }
 
-fn messages(found: &mut Found<'_>, cpus: u32) {
+fn messages(found: &mut Found<'_>) {
     found.cost("system_call", found.direct("system_call"), 0.0);
     let system_call = found.get("system_call");
-    let (mut copies, mut fills) = (Vec::new(), None);
+    let (mut copies, mut far_copies, mut fills) = (Vec::new(), Vec::new(), None);
     for (name, kind, verb) in [
         ("pipe_write", "pipe", "write"),
         ("pipe_read", "pipe", "read"),
@@ -240,24 +263,52 @@ fn messages(found: &mut Found<'_>, cpus: u32) {
         ("socket_read", "socket", "read"),
     ] {
         let sizes = sizes(kind);
-        let [small, large] = sizes.map(|bytes| anywhere(found, kind, verb, bytes, cpus));
-        found.cost(name, small, system_call);
-        if let (Some(small), Some(large)) = (small, large) {
-            let copy = large.less(small.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64);
+        let per_kib = |place: &str| {
+            let [small, large] = sizes.map(|bytes| found.direct(&message(kind, verb, bytes, place)));
+            Some(large?.less(small?.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64))
+        };
+        let (near, elsewhere) = (per_kib("here"), per_kib("there"));
+        if let Some(near) = near {
+            far_copies.extend(elsewhere.map(|copy| (copy.less(near.median_ns), 1.0)));
             match name {
-                "pipe_write" | "pipe_read" => copies.push((copy, 1.0)),
-                "socket_write" => fills = Some(copy),
+                "pipe_write" | "pipe_read" => copies.push((near, 1.0)),
+                "socket_write" => fills = Some(near),
                 _ => {}
             }
+        }
+        let small = found.direct(&message(kind, verb, sizes[0], "here"));
+        found.cost(name, small, system_call);
+    }
+    if let Some([first, message]) = far(found, "pipe") {
+        found.cost("pipe_far", Some(first), 0.0);
+        found.cost("pipe_far_message", Some(message), 0.0);
+    }
+    if let Some([first, _]) = far(found, "socket") {
+        found.cost("socket_far", Some(first), 0.0);
+        // A call of so many finds the channel as the other CPU has left it.
+        let first = found.get("socket_far") / FLOWS as f64;
+        for (name, flow, verb) in
+            [("socket_far_write", WRITE_IN_A_FLOW, "write"), ("socket_far_read", READ_IN_A_FLOW, "read")]
+        {
+            let near = found.direct(&message("socket", verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
+            found.cost(name, found.direct(flow), near + first);
         }
     }
     // Two ways of copying alone, one cost: their mean. A socket takes memory for each message besides, and reading from one varies by more than copying takes.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
+    found.cost("copy_far_per_kib", Spread::mean(&far_copies), 0.0);
     found.cost("skb_per_kib", fills, found.get("copy_per_kib"));
-    let [short, _] = sizes("socket");
-    let in_turn = found.direct(&message("socket", "write", short, "here")).map_or(0.0, |spread| spread.median_ns);
-    found.cost("slab", found.direct("write_behind_a_backlog"), in_turn);
+    let small =
+        |kind: &str, verb: &str| found.direct(&message(kind, verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
+    let [[write, read], [sends, receives]] =
+        ["pipe", "socket"].map(|kind| ["write", "read"].map(|verb| small(kind, verb)));
+    found.cost("pipe_empty", found.direct("exchange_of_a_byte"), write + read);
+    let shared = found.direct("exchange_among_threads").map(|spread| spread.less(found.exchange()).times(0.5));
+    found.cost("file_reference", shared, 0.0);
+    found.cost("slab", found.direct("write_behind_a_backlog"), sends);
+    found.cost("slab_free", found.direct("read_before_a_backlog"), receives);
     found.cost("page", found.direct("fresh_page"), 0.0);
+    found.cost("page_free", found.direct("page_given_back"), 0.0);
 }
 
 fn switching(found: &mut Found<'_>) {
@@ -265,6 +316,9 @@ fn switching(found: &mut Found<'_>) {
     found.cost("schedule", found.direct("yield_alone"), found.get("system_call"));
     let exchange = found.exchange();
     found.cost("wakeup", found.direct("write_that_wakes_here"), exchange / 2.0);
+    if let Some(batch) = found.direct(&hop(RINGS[0])) {
+        found.cost("wakeup_preempt", found.direct(NORMAL_HOP), batch.median_ns);
+    }
     if let Some(few) = found.direct(FEW_HOP) {
         found.cost("lingering", found.direct(MORE_HOP), few.median_ns);
     }
@@ -305,26 +359,28 @@ fn sleeping(found: &mut Found<'_>) {
 }
 
 fn waking(found: &mut Found<'_>) {
-    let exchange = found.exchange();
+    // A pipe's reader on the other CPU has used it last, and finds then that its writer has.
+    let (exchange, pipe) = (found.exchange(), found.get("pipe_far"));
     let busy = found.direct("write_that_wakes_on_a_busy_cpu");
-    found.cost("wakeup_remote", busy, exchange / 2.0 + found.get("wakeup"));
+    found.cost("wakeup_remote", busy, exchange / 2.0 + pipe + found.get("wakeup"));
+    let far = exchange / 2.0 + pipe + found.get("wakeup") + found.get("wakeup_remote");
+    found.cost("wakeup_far", found.direct("write_that_wakes_on_a_switching_cpu"), far);
     // The waker pays for the interrupt: it is in its CPU time.
-    let far = exchange / 2.0 + found.get("wakeup") + found.get("wakeup_remote");
-    found.cost("ipi", found.direct("write_that_preempts_on_a_busy_cpu"), far);
+    found.cost("ipi", found.direct("write_that_preempts_on_a_busy_cpu"), far + found.get("wakeup_far"));
     found.cost("ipi_idle", found.direct("write_that_wakes_on_an_idle_cpu"), far);
-    // A task that is preempted there and comes back: a pass and a switch to the woken one, which ends its read and sleeps in the next, and a switch
-    // back.
-    let visit = found.get("schedule") + 2.0 * found.get("switch") + exchange / 2.0 + found.get("block");
+    // The woken task went to sleep in its read before: it ends that and sleeps in the next.
+    let visit = found.get("switch") + exchange / 2.0 + pipe + found.get("block");
+    found.cost("schedule_far", found.direct("run_of_a_task_woken_on_a_switching_cpu"), visit);
+    // A task that is preempted there and comes back: a pass, the visit, and a switch back.
+    let away = found.get("schedule") + found.get("schedule_far") + visit + found.get("switch");
     // Where a CPU is held up all the time, as by others' turns, hardly any interrupt is found alone.
     let alone = found.direct("preemption_on_a_busy_cpu").filter(|spread| spread.samples >= FEWEST_ALONE);
-    found.cost("ipi_taken", alone, visit);
-    // The woken task went to sleep in its read before.
-    let parts =
-        ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name)).iter().sum::<f64>();
-    found.cost("idle_exit", found.undisturbed("half_round_trip_there"), exchange / 2.0 + parts);
-    // The reader ends its read and sleeps in the next. Turns of the waker's CPU, where it has such, only ever make that longer.
-    let own = found.get("switch") + exchange / 2.0 + found.get("block");
-    found.cost("idle_charged", found.undisturbed("run_of_a_task_woken_on_an_idle_cpu"), own);
+    found.cost("ipi_taken", alone, away);
+    let parts = ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name));
+    let half = exchange / 2.0 + 2.0 * pipe + parts.iter().sum::<f64>();
+    found.cost("idle_exit", found.undisturbed("half_round_trip_there"), half);
+    // Turns of the waker's CPU, where it has such, only ever make that longer.
+    found.cost("idle_charged", found.undisturbed("run_of_a_task_woken_on_an_idle_cpu"), visit);
     // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
     if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
         let further = long.less(short.median_ns);

@@ -178,18 +178,22 @@ fn run_of(outcome: &Outcome, name: &str) -> u64 {
     outcome.tasks.iter().filter(|task| task.name.starts_with(name)).map(|task| task.run_ns).sum()
 }
 
-/// CPU time from one operation of a task to the next, in nanoseconds: of one whose every operation is to compute for a nanosecond.
-pub(crate) fn operations(bench: &Bench) -> Result<Vec<f64>, NativeError> {
-    const OPERATIONS: u64 = 5_000;
-    let nothing = Step::Run(Duration::Fixed(Time::from_nanos(1)));
-    let steps = vec![Step::Loop { count: OPERATIONS, steps: vec![nothing] }];
-    let task = Task { name: "idler".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
-    let program = Program::compile(&Workload { name: "nothing".into(), tasks: vec![task], ..Workload::default() })?;
+/// CPU time that a task of the runner takes to write a byte to a pipe and to read it again, in nanoseconds: two operations.
+pub(crate) fn exchanges(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    const ROUNDS: u64 = 2_500;
+    let pipe = "pipe".to_owned();
+    let exchange =
+        vec![Step::Write { channel: pipe.clone(), bytes: 1 }, Step::Read { channel: pipe.clone(), bytes: 1 }];
+    let steps = vec![Step::Loop { count: ROUNDS, steps: exchange }];
+    let task = Task { name: "writer".into(), instances: 1, kind: TaskKind::Process, steps, ..Task::default() };
+    let channels = [(pipe, Channel { kind: ChannelKind::Pipe })].into();
+    let program =
+        Program::compile(&Workload { name: "exchange".into(), channels, tasks: vec![task], ..Workload::default() })?;
     let mut times = Vec::new();
     for _ in 0..bench.batches / 30 + 1 {
         let run = |outcome: &Outcome| outcome.tasks.first().map_or(0, |task| task.run_ns);
         let took = measured(bench, &program, &[bench.here], run)?;
-        times.extend((took > 0).then(|| took as f64 / OPERATIONS as f64));
+        times.extend((took > 0).then(|| took as f64 / ROUNDS as f64));
     }
     Ok(times)
 }

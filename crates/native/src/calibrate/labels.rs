@@ -8,6 +8,9 @@ pub(super) const LATE_LONG: &str = "late_after_two_ticks";
 pub(super) const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
 pub(super) const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";
 
+/// The name of a hop in the shortest ring of pipes whose members are ordinary tasks, and not `SCHED_BATCH`.
+pub(super) const NORMAL_HOP: &str = "hop_in_a_ring_of_4_normal_tasks";
+
 /// The name of a hop in the ring of semaphores.
 pub(super) const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
 
@@ -16,6 +19,15 @@ pub(super) const SEMAPHORE_HOP: &str = "hop_in_a_ring_of_4_semaphores";
 pub(super) fn sizes(kind: &str) -> [usize; 2] {
     [1, if kind == "pipe" { 4096 } else { 2048 }]
 }
+
+/// Messages of a burst, and what messages are named after that come in such and are read on another CPU.
+pub(super) const BURST: usize = 8;
+pub(super) const BURST_THERE: &str = "there_in_bursts";
+
+/// Sockets through which two CPUs write and read at once, and the names of what a write and a read take then.
+pub(super) const FLOWS: usize = 8;
+pub(super) const WRITE_IN_A_FLOW: &str = "socket_write_in_a_flow";
+pub(super) const READ_IN_A_FLOW: &str = "socket_read_in_a_flow";
 
 /// The name of a message's time.
 pub(super) fn message(kind: &str, verb: &str, bytes: usize, place: &str) -> String {

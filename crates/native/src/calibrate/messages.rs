@@ -1,17 +1,26 @@
 //! System calls and messages for which no task waits.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::channel;
 
 use schedlab_model::{ChannelKind, Policy};
 
 use super::bench::{Bench, Helper, Link, Pipe, timed};
+use super::labels::FLOWS;
 use crate::NativeError;
+use crate::spin;
 use crate::system::{monotonic, thread_cpu};
 
-/// Channels of a stream, and messages on their way in each, if it holds so many: messages leave the inner caches before they are
-/// read, as they do wherever writers run ahead of readers.
-const CHANNELS: usize = 32;
-const DEPTH: usize = 200;
+/// Channels of a stream, and messages on their way in each as others are written and read, if it holds so many: a pipe's leave the inner caches before
+/// they are read, as they do wherever writers run ahead of readers. What that takes a socket's is measured as a backlog's, so that theirs are as few as
+/// fit into a slab.
+const fn breadth(kind: ChannelKind, burst: usize) -> (usize, usize) {
+    match kind {
+        ChannelKind::Pipe => (32, 200),
+        ChannelKind::Socket => (if burst == 1 { 8 } else { 2 }, 0),
+    }
+}
 
 /// Messages written to each channel, and read from each, in one batch.
 const ROUNDS: usize = 20;
@@ -52,73 +61,143 @@ pub(crate) fn exchange(bench: &Bench) -> Result<Vec<f64>, NativeError> {
     Ok((0..bench.batches).map(|_| timed(500, exchange)).collect())
 }
 
+/// [`exchange`] in a process of two threads, of which the other one sleeps: in a helper, as a process that has had threads is another one, and takes
+/// longer to fork.
+pub(crate) fn exchange_among_threads(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    let words = &bench.words[..bench.batches];
+    words.iter().for_each(|word| word.store(0, SeqCst));
+    let helper = bench.helper(bench.here, Policy::Other, || {
+        let (_held, awaits) = channel::<()>();
+        std::thread::spawn(move || awaits.recv());
+        let found = exchange(bench).unwrap_or_default();
+        words.iter().zip(found).for_each(|(word, time)| word.store(time.to_bits(), SeqCst));
+    })?;
+    helper.finish();
+    let found = words.iter().map(|word| f64::from_bits(word.load(SeqCst)));
+    Ok(found.filter(|time| *time > 0.0).collect())
+}
+
 /// Pages of a pipe (`PIPE_DEF_BUFFERS`), and bytes of a page.
 const PAGES: usize = 16;
 const PAGE: usize = 4096;
 
 /// A page that a pipe does not have at hand: filling a pipe page by page and emptying it again, beyond writing and reading as many pages
 /// one by one, for which it uses the same one over and over (`tmp_page`).
-pub(crate) fn fresh_pages(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+///
+/// What that is of writing, and of reading.
+pub(crate) fn fresh_pages(bench: &Bench) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
     let pipe = bench.pipe()?;
     let message = vec![b'-'; PAGE];
     let mut buffer = message.clone();
     let pages = pipe.depth(&message, PAGES);
     if pages < 2 {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     }
     let mut batch = || {
-        let start = thread_cpu();
+        let (mut writing, mut reading) = (0.0, 0.0);
         for _ in 0..pages {
+            let start = thread_cpu();
             pipe.write(&message);
+            writing -= bench.since(start);
+            let start = thread_cpu();
             pipe.read(&mut buffer);
+            reading -= bench.since(start);
         }
-        let kept = bench.since(start);
         let start = thread_cpu();
         (0..pages).for_each(|_| pipe.write(&message));
+        writing += bench.since(start);
+        let start = thread_cpu();
         (0..pages).for_each(|_| pipe.read(&mut buffer));
+        reading += bench.since(start);
         // The first page is the one that was kept.
-        (bench.since(start) - kept) / (pages - 1) as f64
+        let further = (pages - 1) as f64;
+        (writing / further, reading / further)
     };
     let _ = batch();
-    Ok((0..bench.batches).map(|_| batch()).collect())
+    Ok((0..bench.batches).map(|_| batch()).unzip())
 }
 
 /// Messages of a backlog: more than a slab holds, and no more than of empty slabs are kept.
 const BACKLOG: usize = 128;
 
-/// A write of a byte to a socket behind a backlog of others, the system call included.
-pub(crate) fn backlog(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+/// A write of a byte to a socket behind a backlog of others, and a read of one before it, the system calls included.
+pub(crate) fn backlog(bench: &Bench) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
     let socket = bench.socket()?;
     let batch = || {
         let start = thread_cpu();
         (0..BACKLOG).for_each(|_| socket.send());
         let writing = bench.since(start);
+        let start = thread_cpu();
         (0..BACKLOG).for_each(|_| socket.receive());
-        writing / BACKLOG as f64
+        (writing / BACKLOG as f64, bench.since(start) / BACKLOG as f64)
     };
     let _ = batch();
-    Ok((0..bench.batches).map(|_| batch()).collect())
+    Ok((0..bench.batches).map(|_| batch()).unzip())
 }
 
-/// Streams of messages of so many bytes through many channels: in turn, one is written to each here, and one is read from each on CPU
-/// `reader`. Times of a write and of a read, system calls included.
+/// Messages that lie in each socket of a flow, and that are read from it one after the other.
+const LAID: usize = 64;
+
+/// Messages of a byte through several sockets, written here and read on CPU `there` at the same time: one is written to each in turn, and many are read
+/// from each. Times of a write and of a read, system calls included; none where CPUs have turns, and what both take together is no one's CPU time.
+pub(crate) fn flow(bench: &Bench, there: u32) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
+    if spin::have_turns() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let sockets = (0..FLOWS).map(|_| bench.socket()).collect::<Result<Vec<Pipe>, _>>()?;
+    let [begun, ended, took] = [0, 1, 2].map(|word| &bench.words[word]);
+    [begun, ended, took].iter().for_each(|word| word.store(0, SeqCst));
+    let await_word = |word: &AtomicU64, number: u64| {
+        while word.load(SeqCst) < number {
+            std::hint::spin_loop();
+        }
+    };
+    let _reader = bench.helper(there, Policy::Other, || {
+        for number in 1.. {
+            await_word(begun, number);
+            let start = thread_cpu();
+            sockets.iter().for_each(|socket| (0..LAID).for_each(|_| socket.receive()));
+            took.store(bench.since(start) as u64, SeqCst);
+            ended.store(number, SeqCst);
+        }
+    })?;
+    let write = || (0..LAID).for_each(|_| sockets.iter().for_each(Link::send));
+    write();
+    let messages = (FLOWS * LAID) as f64;
+    let batch = |number: u64| {
+        begun.store(number, SeqCst);
+        let start = thread_cpu();
+        write();
+        let writing = bench.since(start);
+        await_word(ended, number);
+        (writing / messages, took.load(SeqCst) as f64 / messages)
+    };
+    // The first ones find fresh memory.
+    let _ = [1, 2].map(&batch);
+    Ok((3..3 + bench.batches as u64).map(batch).unzip())
+}
+
+/// Streams of messages of so many bytes through many channels: in turn, a `burst` of them is written to each here, and as many are read from each on
+/// CPU `reader`. Times of a write and of a read, system calls included.
 pub(crate) fn stream(
     bench: &Bench,
     kind: ChannelKind,
     bytes: usize,
     reader: u32,
+    burst: usize,
 ) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
     let open = || match kind {
         ChannelKind::Pipe => bench.pipe(),
         ChannelKind::Socket => bench.socket(),
     };
-    let channels = (0..CHANNELS).map(|_| open()).collect::<Result<Vec<Pipe>, _>>()?;
+    let (count, most) = breadth(kind, burst);
+    let channels = (0..count).map(|_| open()).collect::<Result<Vec<Pipe>, _>>()?;
     let message = vec![b'-'; bytes];
     let mut buffer = message.clone();
-    let depth = channels.iter().map(|channel| channel.depth(&message, DEPTH)).min().unwrap_or(1);
+    let depth = channels.iter().map(|channel| channel.depth(&message, most)).min().unwrap_or_default();
     let mut drain = || {
         let start = thread_cpu();
-        channels.iter().for_each(|channel| channel.read(&mut buffer));
+        channels.iter().for_each(|channel| (0..burst).for_each(|_| channel.read(&mut buffer)));
         bench.since(start)
     };
     // A reader on another CPU sleeps until it is its turn, and adds up its CPU time, in whole nanoseconds.
@@ -141,7 +220,7 @@ pub(crate) fn stream(
         took.store(0, SeqCst);
         for _ in 0..ROUNDS {
             let start = thread_cpu();
-            channels.iter().for_each(|channel| channel.write(&message));
+            channels.iter().for_each(|channel| (0..burst).for_each(|_| channel.write(&message)));
             writing += bench.since(start);
             if elsewhere.is_some() {
                 go.send();
@@ -151,7 +230,7 @@ pub(crate) fn stream(
             }
         }
         reading += took.load(SeqCst) as f64;
-        let messages = (ROUNDS * CHANNELS) as f64;
+        let messages = (ROUNDS * count * burst) as f64;
         (writing / messages, reading / messages)
     };
     // The first batch finds fresh memory.

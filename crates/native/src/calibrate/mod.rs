@@ -35,7 +35,10 @@ use crate::NativeError;
 use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
-use labels::{FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, SEMAPHORE_HOP, hop, message, sizes};
+use labels::{
+    BURST, BURST_THERE, FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW, SEMAPHORE_HOP,
+    WRITE_IN_A_FLOW, hop, message, sizes,
+};
 use stats::Samples;
 pub use stats::Spread;
 use waking::Where;
@@ -138,23 +141,39 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add(CROWDING, vec![messages::crowding()]);
     samples.add("system_call", messages::system_call(bench));
     samples.add("exchange_of_a_byte", messages::exchange(bench)?);
-    samples.add("write_behind_a_backlog", messages::backlog(bench)?);
+    samples.add("exchange_among_threads", messages::exchange_among_threads(bench)?);
+    let (writes, reads) = messages::backlog(bench)?;
+    samples.add("write_behind_a_backlog", writes);
+    samples.add("read_before_a_backlog", reads);
     for (kind, name) in [(ChannelKind::Pipe, "pipe"), (ChannelKind::Socket, "socket")] {
         for bytes in sizes(name) {
             for (place, cpu) in [("here", Some(bench.here)), ("there", bench.there)] {
                 let Some(cpu) = cpu else { continue };
-                let (writes, reads) = messages::stream(bench, kind, bytes, cpu)?;
+                let (writes, reads) = messages::stream(bench, kind, bytes, cpu, 1)?;
                 samples.add(&message(name, "write", bytes, place), writes);
                 samples.add(&message(name, "read", bytes, place), reads);
             }
         }
+        if let Some(there) = bench.there {
+            let (writes, reads) = messages::stream(bench, kind, 1, there, BURST)?;
+            samples.add(&message(name, "write", 1, BURST_THERE), writes);
+            samples.add(&message(name, "read", 1, BURST_THERE), reads);
+        }
     }
-    samples.add("fresh_page", messages::fresh_pages(bench)?);
+    let (taken, given) = messages::fresh_pages(bench)?;
+    samples.add("fresh_page", taken);
+    if let Some(there) = bench.there {
+        let (writes, reads) = messages::flow(bench, there)?;
+        samples.add(WRITE_IN_A_FLOW, writes);
+        samples.add(READ_IN_A_FLOW, reads);
+    }
+    samples.add("page_given_back", given);
     samples.add("yield_alone", switching::yields_alone(bench));
     samples.add("switch", switching::switch(bench)?);
     for length in switching::RINGS {
         samples.add(&hop(length), switching::ring(bench, length)?);
     }
+    samples.add(NORMAL_HOP, switching::normal_ring(bench)?);
     let [few, more] = switching::socket_rings(bench)?;
     samples.add(FEW_HOP, few);
     samples.add(MORE_HOP, more);
@@ -168,6 +187,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("interrupt_that_wakes_here", sleeping::interrupts(bench)?);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
+        let crossings = waking::crossings(bench, there)?;
+        samples.add("write_that_wakes_on_a_switching_cpu", crossings.writes);
+        samples.add("run_of_a_task_woken_on_a_switching_cpu", crossings.runs);
         let rousings = waking::rousings(bench, there)?;
         samples.add("write_that_wakes_on_an_idle_cpu", rousings.writes);
         samples.add("run_of_a_task_woken_on_an_idle_cpu", rousings.runs);
@@ -188,7 +210,7 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("beginning_of_a_process", fork_cost::beginnings(bench)?);
     ports::connections(bench, samples)?;
     ports::waits(bench, samples)?;
-    samples.add("operation", fork_cost::operations(bench)?);
+    samples.add("runner_s_exchange_of_a_byte", fork_cost::exchanges(bench)?);
     samples.add("computation", fork_cost::computations(bench)?);
     samples.add("tick", interrupts::tick(bench, hz()));
     let [short, long] = idling::lateness(hz());

@@ -19,6 +19,17 @@ pub(super) struct Counted {
     pub(super) runs: u64,
 }
 
+impl std::iter::Sum for Counted {
+    fn sum<I: Iterator<Item = Self>>(each: I) -> Self {
+        let nothing = Self { run: 0, wait: 0, runs: 0 };
+        each.fold(nothing, |all, one| Self {
+            run: all.run + one.run,
+            wait: all.wait + one.wait,
+            runs: all.runs + one.runs,
+        })
+    }
+}
+
 impl Schedstat {
     /// That of the task whose directory in `/proc` this is.
     pub(super) fn open(task: &Path) -> io::Result<Self> {

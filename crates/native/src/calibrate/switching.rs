@@ -84,30 +84,37 @@ pub(crate) fn ping_pong(bench: &Bench, cpu: u32) -> Result<Vec<f64>, NativeError
 /// All are SCHED_BATCH: others would preempt their wakers now and then, and how many switches a hop has would depend on the kernel's
 /// taste. At least four, because a member of a shorter ring is woken before it has quite left the run queue.
 pub(crate) fn ring(bench: &Bench, length: usize) -> Result<Vec<f64>, NativeError> {
-    ring_of(bench, length, Bench::pipe)
+    ring_of(bench, length, Policy::Batch, Bench::pipe)
+}
+
+/// The ring of the shortest length of ordinary tasks: whether a woken one preempts its waker is found out at each wake-up. Batches in which one hop of
+/// fifty ended with a preemption, or more, are left out.
+pub(crate) fn normal_ring(bench: &Bench) -> Result<Vec<f64>, NativeError> {
+    ring_of(bench, RINGS[0], Policy::Other, Bench::pipe)
 }
 
 /// The same through sockets, of so few members that each is woken while it is still queued, and of more.
 pub(crate) fn socket_rings(bench: &Bench) -> Result<[Vec<f64>; 2], NativeError> {
-    Ok([ring_of(bench, 2, Bench::socket)?, ring_of(bench, RINGS[0], Bench::socket)?])
+    Ok([ring_of(bench, 2, Policy::Batch, Bench::socket)?, ring_of(bench, RINGS[0], Policy::Batch, Bench::socket)?])
 }
 
 /// The same through semaphores, of the shortest length.
 pub(crate) fn semaphore_ring(bench: &Bench) -> Result<Vec<f64>, NativeError> {
-    ring_of(bench, RINGS[0], Bench::semaphore)
+    ring_of(bench, RINGS[0], Policy::Batch, Bench::semaphore)
 }
 
 fn ring_of<L: Link>(
     bench: &Bench,
     length: usize,
+    policy: Policy,
     open: fn(&Bench) -> Result<L, NativeError>,
 ) -> Result<Vec<f64>, NativeError> {
     let pipes = (0..length).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
     let before = sched_getattr().map_err(during("asking for the own policy"))?;
-    become_one(Policy::Batch).map_err(during("becoming SCHED_BATCH"))?;
+    become_one(policy).map_err(during("setting the own policy"))?;
     let helpers = (1..length).map(|index| {
         let (from, to) = (&pipes[index - 1], &pipes[index]);
-        bench.helper(bench.here, Policy::Batch, || {
+        bench.helper(bench.here, policy, || {
             loop {
                 from.receive();
                 to.send();
@@ -122,7 +129,13 @@ fn ring_of<L: Link>(
     timed(3, round);
     let rounds = (512 / length).max(4) as u32;
     let batches = bench.batches / 2 + 1;
-    let hops = (0..batches).map(|_| timed(rounds, round)).collect();
+    let batch = || {
+        let before = usage().involuntary;
+        let hop = timed(rounds, round);
+        let preempted = usage().involuntary - before;
+        (policy == Policy::Batch || 50 * preempted < u64::from(rounds)).then_some(hop)
+    };
+    let hops = (0..batches).filter_map(|_| batch()).collect();
     sched_setattr(before).map_err(during("taking the own policy back"))?;
     Ok(hops)
 }

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use schedlab_model::Policy;
 
 use super::bench::{Bench, Helper, Link};
+use super::schedstat::Counted;
 use super::switching::UNTIL_STEADY;
 use crate::NativeError;
+use crate::spin;
 use crate::system::{self, monotonic, sched_yield, thread_cpu};
 
 /// How many sleepers are woken one after the other.
@@ -159,6 +161,67 @@ fn await_count(woken: &AtomicU64, count: u64) {
     while monotonic() - back < 50_000 {
         std::hint::spin_loop();
     }
+}
+
+/// Wake-ups on another CPU that never idles and that switches between any two of them, in nanoseconds.
+pub(crate) struct Crossings {
+    /// What each write took its waker.
+    pub(crate) writes: Vec<f64>,
+    /// What the kernel charged a woken task with until it slept again, on average.
+    pub(crate) runs: Vec<f64>,
+}
+
+/// Nanoseconds between two of these wake-ups: the first that are enough for every message to wake its reader are taken.
+const PAUSES: [u64; 5] = [0, 250, 500, 1_000, 2_000];
+
+/// One write that wakes a sleeping reader on CPU `there` while others of as many pipes go on there. That CPU has a SCHED_IDLE task, which runs where
+/// readers are faster than their writer: such times do not count, nor do those in which readers find more than a message. None where CPUs have turns,
+/// and what two of them take together is no one's CPU time.
+pub(crate) fn crossings(bench: &Bench, there: u32) -> Result<Crossings, NativeError> {
+    let mut found = Crossings { writes: Vec::new(), runs: Vec::new() };
+    if spin::have_turns() {
+        return Ok(found);
+    }
+    let pipes = (0..SLEEPERS).map(|_| bench.pipe()).collect::<Result<Vec<_>, _>>()?;
+    let reads = |pipe| {
+        bench.helper(there, Policy::Batch, move || {
+            loop {
+                Link::receive(pipe);
+            }
+        })
+    };
+    let readers = pipes.iter().map(reads).collect::<Result<Vec<Helper>, _>>()?;
+    let idler = bench.helper(there, Policy::Idle, || {
+        loop {
+            std::hint::spin_loop();
+        }
+    })?;
+    let counted =
+        |helpers: &[Helper]| helpers.iter().map(|helper| helper.counts().ok()?.read().ok()).sum::<Option<Counted>>();
+    let both = || Some((counted(&readers)?, counted(std::slice::from_ref(&idler))?));
+    system::sleep(2_000_000);
+    for pause in PAUSES {
+        let Some((woken, idle)) = both() else { break };
+        let mut writes = Vec::new();
+        for pipe in (0..10 * bench.batches).flat_map(|_| &pipes) {
+            let start = thread_cpu();
+            pipe.send();
+            writes.push(bench.since(start));
+            let sent = monotonic();
+            while monotonic() - sent < pause {
+                std::hint::spin_loop();
+            }
+        }
+        let Some((woken_since, idle_since)) = both() else { break };
+        let (runs, idled) = (woken_since.runs - woken.runs, idle_since.runs - idle.runs);
+        let messages = writes.len() as u64;
+        if 10 * runs >= 9 * messages && 20 * idled <= messages {
+            let run = (woken_since.run - woken.run) as f64 / runs as f64;
+            found = Crossings { writes, runs: vec![run] };
+            break;
+        }
+    }
+    Ok(found)
 }
 
 /// Wake-ups on another CPU that preempt the task that computes there, in nanoseconds.

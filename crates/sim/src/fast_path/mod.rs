@@ -187,6 +187,7 @@ impl<S: EventSink> Engine<'_, S> {
         comer.account.end_wait(self.now);
         comer.state = State::Running { computed: false };
         if !self.prices.free_switches {
+            comer.debt += arena.cpus[cpu as usize].uses_queue(cpu, &self.prices);
             let switches = arena.cpus[cpu as usize].switches;
             let price = self.prices.switch_on(&arena.cpus, comer, cpu, self.alive - 1);
             let price = comer.came(price, &self.prices);
@@ -219,9 +220,11 @@ impl<S: EventSink> Engine<'_, S> {
         (record.next_tick, record.acting_tick) = (next_tick, next_tick);
         let comer = known!(mut self.arena.tasks[next.index()]);
         comer.debt += looked_at;
-        if !FREE && record.idle_charge > 0 {
-            record.idle_charge = 0;
-            comer.takes_on(now - clock.as_nanos(), &self.prices);
+        let taken = if FREE || record.idle_charge == 0 { 0 } else { now - clock.as_nanos() };
+        record.idle_charge = 0;
+        comer.account.leaves_idle(now, std::mem::replace(&mut record.roused_at, NEVER), taken);
+        if taken > 0 {
+            comer.takes_on(taken, &self.prices);
         }
         self.tell_switch(cpu, TaskId::IDLE, TaskState::Running, next);
         self.flat_come(cpu, next.0);
@@ -265,10 +268,10 @@ impl<S: EventSink> Engine<'_, S> {
         record.busy += left.account.end_run(now);
         left.account.involuntary += u32::from(!left.has_reported());
         left.interrupted(record.end - now);
+        left.state = State::Runnable;
         if !FREE {
             left.passes_on(passed, prices);
         }
-        left.state = State::Runnable;
         record.end = now;
         let comer = &mut tasks[next.index()];
         if !FREE {

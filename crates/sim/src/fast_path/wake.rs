@@ -136,9 +136,9 @@ impl<S: EventSink> Engine<'_, S> {
         let (remote, exit) = if target == home {
             (0, self.end_of_idle(target) + self.timer_switch(task))
         } else {
-            (self.prices.wakeup_remote() + self.ipi_to(target), self.way_out_of_idle(target))
+            (self.wakeup_elsewhere(target, home), self.way_out_of_idle(target))
         };
-        let cost = self.prices.wakeup + remote;
+        let cost = self.prices.wakeup + self.wakeup_preempt(task, target) + remote;
         if !runs {
             self.queued(task, target, home, cost, exit);
             self.charge_way_out(target, exit, target == home);
@@ -173,7 +173,7 @@ impl<S: EventSink> Engine<'_, S> {
         let exit = self.end_of_idle(cpu) + self.timer_switch(task);
         self.idle -= 1;
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        record.idle_charge = exit;
+        (record.idle_charge, record.roused_at) = (exit, self.now);
         record.resched_at = self.now + self.prices.wakeup + exit + self.prices.idle_schedule;
         let key = Key::new(record.resched_at, Kind::Schedule);
         self.arena.agenda.set(cpu, key);

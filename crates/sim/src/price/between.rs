@@ -34,6 +34,12 @@ impl Prices {
         self.idle_exit
     }
 
+    /// What a busy CPU's run queue costs a waker on another one that has `used_by` it last.
+    #[inline]
+    pub(crate) const fn wakeup_far(&self, used_by: u32, cpu: u32) -> u64 {
+        if used_by == cpu { 0 } else { self.wakeup_far }
+    }
+
     /// What a kernel charges to a task that another CPU woke on an idle one, of that CPU's way out of idle, which takes `exit` in all.
     #[inline]
     pub(crate) const fn idle_charged(&self, exit: u64) -> u64 {

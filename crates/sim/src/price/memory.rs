@@ -1,14 +1,58 @@
 //! What moving messages and memory for them take.
 
 use super::Prices;
-use crate::slabs::{Fetched, PAGE};
+use crate::channel::{Buffer, Channel};
+use crate::slabs::{Fetched, PAGE, Slabs};
+use crate::wait::NONE;
+
+/// Further time where another CPU has used a channel: once, and for each message that is written or read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Far {
+    pub(super) first: u64,
+    pub(super) write: u64,
+    pub(super) read: u64,
+}
 
 impl Prices {
-    /// Copying `bytes` into a pipe, or into a socket's fresh memory, rounded down.
+    /// What a call on a channel takes besides on `cpu`, as another one used it last.
     #[inline]
-    pub(crate) const fn fill(&self, pipe: bool, bytes: u32) -> u64 {
-        let memory = if pipe { 0 } else { self.skb_per_kib.saturating_mul(bytes as u64) / 1024 };
-        self.copy(bytes).saturating_add(memory)
+    pub(crate) fn far_first(&self, channel: &Channel, cpu: u32) -> u64 {
+        self.far(channel, channel.used_by, cpu).map_or(0, |far| far.first)
+    }
+
+    /// What copying `bytes` of a message takes besides where they were last at another CPU.
+    #[inline]
+    const fn copy_far(&self, bytes: u32) -> u64 {
+        self.copy_far_per_kib.saturating_mul(bytes as u64) / 1024
+    }
+
+    #[inline]
+    fn far(&self, channel: &Channel, from: u32, cpu: u32) -> Option<&Far> {
+        (from != cpu && from != NONE).then(|| &self.far[usize::from(channel.is_pipe())])
+    }
+
+    /// Moving `bytes` into a pipe, or into a socket's fresh memory: copying them, rounded down, and what an empty pipe takes besides.
+    #[inline]
+    pub(crate) fn fill(&self, channel: &Channel, bytes: u32, cpu: u32) -> u64 {
+        let further = match channel.buffer {
+            Buffer::Socket(_) => self.skb_per_kib.saturating_mul(u64::from(bytes)) / 1024,
+            Buffer::Pipe(_) if channel.readable() == 0 => self.pipe_empty / 2,
+            Buffer::Pipe(_) => 0,
+        };
+        let far = self.far(channel, channel.read_by, cpu).map_or(0, |far| far.write + self.copy_far(bytes));
+        self.copy(bytes).saturating_add(further).saturating_add(far)
+    }
+
+    /// Moving `bytes` out of a pipe or a socket: copying them, giving memory back, and what emptying a pipe takes besides.
+    #[inline]
+    pub(crate) fn drain(&self, channel: &Channel, bytes: u32, slabs: &Slabs, cpu: u32) -> u64 {
+        let empties = channel.is_pipe() && channel.readable() == bytes;
+        let emptied = if empties { self.pipe_empty - self.pipe_empty / 2 } else { 0 };
+        let freed = if self.page_free | self.slab_free > 0 { channel.free(bytes, slabs) } else { Fetched::default() };
+        let elsewhere = if freed.elsewhere { self.slab_free } else { 0 };
+        let pages = self.page_free.saturating_mul(freed.fresh);
+        let far = self.far(channel, channel.written_by(), cpu).map_or(0, |far| far.read + self.copy_far(bytes));
+        self.copy(bytes).saturating_add(emptied).saturating_add(elsewhere).saturating_add(pages).saturating_add(far)
     }
 
     /// Copying `bytes` into or out of the kernel, rounded down.

@@ -121,6 +121,25 @@ pub fn case() -> impl Strategy<Value = Case> {
             schedule: Time::ZERO,
             ..some_costs()
         }),
+        // What others have used takes longer, and what is kept nowhere.
+        Just(Costs {
+            wakeup_preempt: Time::from_nanos(60),
+            wakeup_far: Time::from_nanos(640),
+            schedule_far: Time::from_nanos(810),
+            pipe_empty: Time::from_nanos(45),
+            pipe_far: Time::from_nanos(170),
+            pipe_far_message: Time::from_nanos(20),
+            socket_far: Time::from_nanos(210),
+            socket_far_write: Time::from_nanos(90),
+            socket_far_read: Time::from_nanos(140),
+            file_reference: Time::from_nanos(30),
+            copy_far_per_kib: Time::from_nanos(40),
+            slab: Time::from_nanos(50),
+            slab_free: Time::from_nanos(60),
+            page: Time::from_nanos(300),
+            page_free: Time::from_nanos(110),
+            ..some_costs()
+        }),
         Just(Costs { tick: Time::from_micros(900), ..Costs::ideal() }),
         // Those who compute look at clocks.
         Just(Costs { compute: Time::from_nanos(300), ..some_costs() }),

@@ -6,7 +6,7 @@ use super::*;
 fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     let ns = |time: Time| time.as_nanos() as f64;
     let call = ns(costs.system_call);
-    let exchange = 2.0 * call + ns(costs.pipe_write) + ns(costs.pipe_read);
+    let exchange = 2.0 * call + ns(costs.pipe_write) + ns(costs.pipe_read) + ns(costs.pipe_empty);
     let wakes = exchange / 2.0 + ns(costs.wakeup);
     let half = exchange + ns(costs.wakeup) + ns(costs.block) + ns(costs.switch);
     let mut all = BTreeMap::new();
@@ -15,32 +15,53 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     };
     add("system_call", call);
     add("exchange_of_a_byte", exchange);
+    add("exchange_among_threads", exchange + 2.0 * ns(costs.file_reference));
     for (kind, verb, cost) in [
         ("pipe", "write", costs.pipe_write),
         ("pipe", "read", costs.pipe_read),
         ("socket", "write", costs.socket_write),
         ("socket", "read", costs.socket_read),
     ] {
-        // A reader on the other CPU is as much slower as one on this CPU is faster.
-        for (place, further) in [("here", -10.0), ("there", 10.0)] {
-            for bytes in sizes(kind) {
-                let filled = if cost == costs.socket_write { ns(costs.skb_per_kib) } else { 0.0 };
-                let copied = (ns(costs.copy_per_kib) + filled) * (bytes - 1) as f64 / 1024.0;
-                add(&message(kind, verb, bytes, place), call + ns(cost) + copied + further);
-            }
+        let filled = if cost == costs.socket_write { ns(costs.skb_per_kib) } else { 0.0 };
+        let (first, each) = match (kind, verb) {
+            ("pipe", _) => (costs.pipe_far, costs.pipe_far_message),
+            (_, "write") => (costs.socket_far, costs.socket_far_write),
+            _ => (costs.socket_far, costs.socket_far_read),
+        };
+        for bytes in sizes(kind) {
+            let kib = (bytes - 1) as f64 / 1024.0;
+            let near = call + ns(cost) + (ns(costs.copy_per_kib) + filled) * kib;
+            let far = near + ns(first) + ns(each) + ns(costs.copy_far_per_kib) * kib;
+            add(&message(kind, verb, bytes, "here"), near);
+            add(&message(kind, verb, bytes, "there"), far);
         }
+        // The first of eight finds the channel as another CPU has left it, and all do the messages.
+        add(&message(kind, verb, 1, BURST_THERE), call + ns(cost) + ns(first) / 8.0 + ns(each));
     }
-    add("write_behind_a_backlog", call + ns(costs.socket_write) - 10.0 + ns(costs.slab));
+    for (flow, near, far) in [
+        (WRITE_IN_A_FLOW, costs.socket_write, costs.socket_far_write),
+        (READ_IN_A_FLOW, costs.socket_read, costs.socket_far_read),
+    ] {
+        add(flow, call + ns(near) + ns(far) + ns(costs.socket_far) / 8.0);
+    }
+    add("write_behind_a_backlog", call + ns(costs.socket_write) + ns(costs.slab));
+    add("read_before_a_backlog", call + ns(costs.socket_read) + ns(costs.slab_free));
     add("fresh_page", ns(costs.page));
+    add("page_given_back", ns(costs.page_free));
     add("switch", ns(costs.switch));
     add("yield_alone", call + ns(costs.schedule));
     add("write_that_wakes_here", wakes);
-    let far = wakes + ns(costs.wakeup_remote);
+    // The writer finds a pipe that the other CPU has used, and so does the reader.
+    let far = wakes + ns(costs.pipe_far) + ns(costs.wakeup_remote);
     add("write_that_wakes_on_a_busy_cpu", far);
     add("write_that_wakes_on_an_idle_cpu", far + ns(costs.ipi_idle));
-    add("write_that_preempts_on_a_busy_cpu", far + ns(costs.ipi));
-    let visit = ns(costs.schedule) + 2.0 * ns(costs.switch) + exchange / 2.0 + ns(costs.block);
+    add("write_that_preempts_on_a_busy_cpu", far + ns(costs.wakeup_far) + ns(costs.ipi));
+    add("write_that_wakes_on_a_switching_cpu", far + ns(costs.wakeup_far));
+    let visited = ns(costs.switch) + exchange / 2.0 + ns(costs.pipe_far) + ns(costs.block);
+    add("run_of_a_task_woken_on_a_switching_cpu", visited + ns(costs.schedule_far));
+    let visit = ns(costs.schedule) + ns(costs.schedule_far) + visited + ns(costs.switch);
     add("preemption_on_a_busy_cpu", visit + ns(costs.ipi_taken));
+    add(NORMAL_HOP, half + ns(costs.wakeup_preempt));
     add(MORE_HOP, half + 2_000.0);
     add(FEW_HOP, half + 2_000.0 - ns(costs.lingering));
     for length in RINGS {
@@ -49,14 +70,12 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     }
     let there =
         ns(costs.wakeup_remote) + ns(costs.ipi_idle) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
-    add("half_round_trip_there", wakes + there);
-    let visited = ns(costs.switch) + exchange / 2.0 + ns(costs.block);
+    add("half_round_trip_there", wakes + 2.0 * ns(costs.pipe_far) + there);
     add("run_of_a_task_woken_on_an_idle_cpu", visited + ns(costs.idle_charged));
     add(LATE_SHORT, 30_000.0);
     add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
     let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
-    // An operation of a nanosecond.
-    add("operation", operation + 1.0);
+    add("runner_s_exchange_of_a_byte", exchange + 2.0 * operation);
     add("computation", COMPUTATION as f64 + operation + ns(costs.compute));
     add("tcp_connect", ns(costs.tcp_connect));
     add("tcp_accept", ns(costs.tcp_accept));
@@ -114,8 +133,11 @@ fn example() -> Costs {
         cache_refill_limit: ns(300),
         cache_refill_llc: Time::ZERO,
         wakeup: ns(800),
+        wakeup_preempt: ns(70),
         lingering: ns(300),
         wakeup_remote: ns(200),
+        wakeup_far: ns(1_700),
+        schedule_far: ns(2_100),
         ipi: ns(2_300),
         ipi_idle: ns(3_100),
         ipi_taken: ns(1_300),
@@ -129,10 +151,20 @@ fn example() -> Costs {
         pipe_read: ns(180),
         socket_write: ns(820),
         socket_read: ns(1_000),
+        pipe_empty: ns(34),
+        pipe_far: ns(180),
+        pipe_far_message: ns(20),
+        socket_far: ns(240),
+        socket_far_write: ns(160),
+        socket_far_read: ns(220),
+        file_reference: ns(26),
         copy_per_kib: ns(120),
+        copy_far_per_kib: ns(60),
         skb_per_kib: ns(40),
         slab: ns(45),
+        slab_free: ns(65),
         page: ns(350),
+        page_free: ns(110),
         block: ns(950),
         sleep_timer: ns(610),
         next_timer: ns(430),
@@ -189,7 +221,7 @@ fn the_parts_are_found_again() {
     let costs = example();
     let derived = derive(&measured(&costs), 2);
     assert_eq!(derived.costs, costs);
-    assert_eq!(derived.spread.len(), 54);
+    assert_eq!(derived.spread.len(), 67);
     assert!(derived.notes.is_empty(), "{:?}", derived.notes);
 }
 
