@@ -279,7 +279,7 @@ def behind() -> None:
             time.sleep(6)
             tell("alone", "none", shares=[(cpu_time(alone) - before) / 6e9])
             with running(processes((1, 0), cpu=1)) as [late]:
-                for _ in range(3):
+                for _ in range(5):
                     tell("shared", "none", shares=shares([alone, late], 2.0))
         held = loader.poll() is None
     tell("behind", "none", held=held)

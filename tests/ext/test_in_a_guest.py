@@ -186,12 +186,14 @@ def test_threads_ahead_of_the_others_are_not_starved(guest: Guest) -> None:
     # Eight are bound to CPU 0: CPU 1 is left to one thread for 6 s, and is then halved with
     # another.
     # If what it had alone were held against it, it would get nothing in the first two windows,
-    # which end after 5 s. Once in more than 300 a window was uneven for a cause not known (31 and
-    # 69 %), so two of the three have to be even.
+    # which end after 5 s: it gets at least half of its due in each. Twice in more than 800 such
+    # runs something was made up for in the first windows, for a cause not known (31 and 69 %; 41
+    # and 59 %, and then 47 and 53 %), so three of the five have to be even.
     assert alone["shares"][0] > 0.9
-    even = [abs(line["shares"][0] - 0.5) <= TOLERANCE for line in shared]
-    assert len(even) == 3
-    assert sum(even) >= 2, shared
+    got = [line["shares"][0] for line in shared]
+    assert len(got) == 5
+    assert min(got) > 0.25, got
+    assert sum(abs(share - 0.5) <= TOLERANCE for share in got) >= 3, got
     assert first_held["held"]
     assert second_held["held"]
 
