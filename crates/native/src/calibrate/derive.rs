@@ -6,9 +6,10 @@ use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
 use super::labels::{
-    BURST, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW, SEMAPHORE_HOP,
-    WRITE_IN_A_FLOW, hop, message, sizes,
+    BURST, BURST_HERE, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
+    SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
 };
+use super::messages::{PAGE, PAGES};
 use super::stats::Spread;
 use super::switching::{RINGS, refill};
 
@@ -255,7 +256,7 @@ fn far(found: &Found<'_>, kind: &str) -> Option<[Spread; 2]> {
 fn messages(found: &mut Found<'_>) {
     found.cost("system_call", found.direct("system_call"), 0.0);
     let system_call = found.get("system_call");
-    let (mut copies, mut far_copies, mut fills) = (Vec::new(), Vec::new(), None);
+    let (mut copies, mut fills) = (Vec::new(), None);
     for (name, kind, verb) in [
         ("pipe_write", "pipe", "write"),
         ("pipe_read", "pipe", "read"),
@@ -263,20 +264,15 @@ fn messages(found: &mut Found<'_>) {
         ("socket_read", "socket", "read"),
     ] {
         let sizes = sizes(kind);
-        let per_kib = |place: &str| {
-            let [small, large] = sizes.map(|bytes| found.direct(&message(kind, verb, bytes, place)));
-            Some(large?.less(small?.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64))
-        };
-        let (near, elsewhere) = (per_kib("here"), per_kib("there"));
-        if let Some(near) = near {
-            far_copies.extend(elsewhere.map(|copy| (copy.less(near.median_ns), 1.0)));
+        let [small, large] = sizes.map(|bytes| found.direct(&message(kind, verb, bytes, "here")));
+        if let (Some(small), Some(large)) = (small, large) {
+            let copy = large.less(small.median_ns).times(1024.0 / (sizes[1] - sizes[0]) as f64);
             match name {
-                "pipe_write" | "pipe_read" => copies.push((near, 1.0)),
-                "socket_write" => fills = Some(near),
+                "pipe_write" | "pipe_read" => copies.push((copy, 1.0)),
+                "socket_write" => fills = Some(copy),
                 _ => {}
             }
         }
-        let small = found.direct(&message(kind, verb, sizes[0], "here"));
         found.cost(name, small, system_call);
     }
     if let Some([first, message]) = far(found, "pipe") {
@@ -296,6 +292,13 @@ fn messages(found: &mut Found<'_>) {
     }
     // Two ways of copying alone, one cost: their mean. A socket takes memory for each message besides, and reading from one varies by more than copying takes.
     found.cost("copy_per_kib", Spread::mean(&copies), 0.0);
+    // Pages that one CPU takes and another gives back are far, too: as many as there are bytes. One of a burst finds the pipe as another CPU has left it.
+    let first = found.get("pipe_far") / PAGES as f64 + found.get("pipe_far_message");
+    let far_copies = ["write", "read"].into_iter().filter_map(|verb| {
+        let [here, there] = [BURST_HERE, BURST_THERE].map(|place| found.direct(&message("pipe", verb, PAGE, place)));
+        Some((there?.less(here?.median_ns + first).times(1024.0 / PAGE as f64), 1.0))
+    });
+    let far_copies: Vec<_> = far_copies.collect();
     found.cost("copy_far_per_kib", Spread::mean(&far_copies), 0.0);
     found.cost("skb_per_kib", fills, found.get("copy_per_kib"));
     let small =

@@ -23,6 +23,7 @@ pub(super) fn sizes(kind: &str) -> [usize; 2] {
 /// Messages of a burst, and what messages are named after that come in such and are read on another CPU.
 pub(super) const BURST: usize = 8;
 pub(super) const BURST_THERE: &str = "there_in_bursts";
+pub(super) const BURST_HERE: &str = "here_in_bursts";
 
 /// Sockets through which two CPUs write and read at once, and the names of what a write and a read take then.
 pub(super) const FLOWS: usize = 8;

@@ -15,8 +15,11 @@ use crate::system::{monotonic, thread_cpu};
 /// Channels of a stream, and messages on their way in each as others are written and read, if it holds so many: a pipe's leave the inner caches before
 /// they are read, as they do wherever writers run ahead of readers. What that takes a socket's is measured as a backlog's, so that theirs are as few as
 /// fit into a slab.
-const fn breadth(kind: ChannelKind, burst: usize) -> (usize, usize) {
+///
+/// Bursts of pages leave a pipe empty, so that each page is a fresh one, and given back.
+const fn breadth(kind: ChannelKind, bytes: usize, burst: usize) -> (usize, usize) {
     match kind {
+        ChannelKind::Pipe if bytes == PAGE && burst > 1 => (4, 0),
         ChannelKind::Pipe => (32, 200),
         ChannelKind::Socket => (if burst == 1 { 8 } else { 2 }, 0),
     }
@@ -78,8 +81,8 @@ pub(crate) fn exchange_among_threads(bench: &Bench) -> Result<Vec<f64>, NativeEr
 }
 
 /// Pages of a pipe (`PIPE_DEF_BUFFERS`), and bytes of a page.
-const PAGES: usize = 16;
-const PAGE: usize = 4096;
+pub(super) const PAGES: usize = 16;
+pub(super) const PAGE: usize = 4096;
 
 /// A page that a pipe does not have at hand: filling a pipe page by page and emptying it again, beyond writing and reading as many pages
 /// one by one, for which it uses the same one over and over (`tmp_page`).
@@ -190,7 +193,7 @@ pub(crate) fn stream(
         ChannelKind::Pipe => bench.pipe(),
         ChannelKind::Socket => bench.socket(),
     };
-    let (count, most) = breadth(kind, burst);
+    let (count, most) = breadth(kind, bytes, burst);
     let channels = (0..count).map(|_| open()).collect::<Result<Vec<Pipe>, _>>()?;
     let message = vec![b'-'; bytes];
     let mut buffer = message.clone();

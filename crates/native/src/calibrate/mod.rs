@@ -36,8 +36,8 @@ use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
 use labels::{
-    BURST, BURST_THERE, FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW, SEMAPHORE_HOP,
-    WRITE_IN_A_FLOW, hop, message, sizes,
+    BURST, BURST_HERE, BURST_THERE, FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
+    SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
 };
 use stats::Samples;
 pub use stats::Spread;
@@ -159,6 +159,12 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
             samples.add(&message(name, "write", 1, BURST_THERE), writes);
             samples.add(&message(name, "read", 1, BURST_THERE), reads);
         }
+    }
+    for (place, cpu) in [(BURST_HERE, Some(bench.here)), (BURST_THERE, bench.there)] {
+        let Some(cpu) = cpu else { continue };
+        let (writes, reads) = messages::stream(bench, ChannelKind::Pipe, messages::PAGE, cpu, messages::PAGES)?;
+        samples.add(&message("pipe", "write", messages::PAGE, place), writes);
+        samples.add(&message("pipe", "read", messages::PAGE, place), reads);
     }
     let (taken, given) = messages::fresh_pages(bench)?;
     samples.add("fresh_page", taken);

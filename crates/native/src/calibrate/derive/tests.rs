@@ -31,9 +31,14 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
         for bytes in sizes(kind) {
             let kib = (bytes - 1) as f64 / 1024.0;
             let near = call + ns(cost) + (ns(costs.copy_per_kib) + filled) * kib;
-            let far = near + ns(first) + ns(each) + ns(costs.copy_far_per_kib) * kib;
             add(&message(kind, verb, bytes, "here"), near);
-            add(&message(kind, verb, bytes, "there"), far);
+            add(&message(kind, verb, bytes, "there"), near + ns(first) + ns(each));
+        }
+        if kind == "pipe" {
+            // Sixteen pages, of 4 KiB each, the first of which finds the pipe as another CPU has left it.
+            add(&message(kind, verb, PAGE, BURST_HERE), 1_000.0);
+            let far = ns(first) / 16.0 + ns(each) + 4.0 * ns(costs.copy_far_per_kib);
+            add(&message(kind, verb, PAGE, BURST_THERE), 1_000.0 + far);
         }
         // The first of eight finds the channel as another CPU has left it, and all do the messages.
         add(&message(kind, verb, 1, BURST_THERE), call + ns(cost) + ns(first) / 8.0 + ns(each));
