@@ -328,7 +328,7 @@ impl<S: EventSink> Engine<'_, S> {
         let first = !record.slept && record.moved == 0;
         let place = &mut self.arena.channels[channel as usize];
         let before = place.weight();
-        let transfer = place.write(record.planned, first, cpu);
+        let transfer = place.write(record.planned, first, self.prices.mark(cpu));
         self.arena.slabs.change(before, place.weight());
         record.moved += transfer.bytes;
         record.stage = Stage::Retry;
@@ -350,7 +350,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         let place = &mut self.arena.channels[channel as usize];
         let before = place.weight();
-        let transfer = place.read(record.planned, cpu);
+        let transfer = place.read(record.planned, self.prices.mark(cpu));
         self.arena.slabs.change(before, place.weight());
         record.stage = Stage::Retry;
         if transfer.bytes == 0 {

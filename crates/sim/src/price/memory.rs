@@ -14,6 +14,12 @@ pub(super) struct Far {
 }
 
 impl Prices {
+    /// The CPU that messages are marked with as it writes them: none where it makes no difference, so that they lie together.
+    #[inline]
+    pub(crate) fn mark(&self, cpu: u32) -> u32 {
+        if self.follows_messages { cpu } else { NONE }
+    }
+
     /// What a call on a channel takes besides on `cpu`, as another one used it last.
     #[inline]
     pub(crate) fn far_first(&self, channel: &Channel, cpu: u32) -> u64 {
