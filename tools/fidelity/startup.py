@@ -49,6 +49,7 @@ from its parent (code, heap, and the buffer of its accesses). Most copy a page (
 
 _ACCESSES = {"read_file", "write_file", "submit_read", "submit_write"}
 
+
 def is_begun(workload: Workload) -> bool:
     """Return whether the runner's beginning is simulated.
 
