@@ -356,7 +356,7 @@ impl Socket {
         if self.allocated < SEND_BUFFER { skb_size(bytes) } else { 0 }
     }
 
-    /// What messages weigh that a read of so many bytes uses up: at most the first of each size that lie there.
+    /// What the first message weighs, if a read of so many bytes uses it up.
     fn freed(&self, bytes: u32) -> u32 {
         match self.queue.front() {
             Some(run) if bytes >= run.size - self.consumed => self.truesize(run.size),

@@ -212,6 +212,8 @@ impl Prices {
                 costs.cache_refill.min(costs.cache_refill_limit),
                 costs.cache_refill_llc,
                 costs.schedule_far,
+                // Which CPU used a run queue last is followed by switches.
+                costs.wakeup_far,
             ]),
             switch: costs.switch.as_nanos(),
             schedule: costs.schedule.as_nanos(),

@@ -142,7 +142,8 @@ pub(crate) fn backlog(bench: &Bench) -> Result<(Vec<f64>, Vec<f64>), NativeError
 const LAID: usize = 64;
 
 /// Messages of a byte through several sockets, written here and read on CPU `there` at the same time: one is written to each in turn, and many are read
-/// from each. Times of a write and of a read, system calls included; none where CPUs have turns, and what both take together is no one's CPU time.
+/// from each. Times of a write and of a read, system calls included; none where CPUs have turns, as a task's CPU time contains the others'
+/// there.
 pub(crate) fn flow(bench: &Bench, there: u32) -> Result<(Vec<f64>, Vec<f64>), NativeError> {
     if spin::have_turns() {
         return Ok((Vec::new(), Vec::new()));

@@ -176,7 +176,7 @@ const PAUSES: [u64; 5] = [0, 250, 500, 1_000, 2_000];
 
 /// One write that wakes a sleeping reader on CPU `there` while others of as many pipes go on there. That CPU has a SCHED_IDLE task, which runs where
 /// readers are faster than their writer: such times do not count, nor do those in which readers find more than a message. None where CPUs have turns,
-/// and what two of them take together is no one's CPU time.
+/// as a task's CPU time contains the others' there.
 pub(crate) fn crossings(bench: &Bench, there: u32) -> Result<Crossings, NativeError> {
     let mut found = Crossings { writes: Vec::new(), runs: Vec::new() };
     if spin::have_turns() {
