@@ -33,6 +33,25 @@ pub(crate) fn set_policy(attributes: &Attributes) -> io::Result<()> {
     sched_setattr(SchedAttr { policy, priority, nice, runtime, ..SchedAttr::default() })
 }
 
+/// Whether the calling thread has that policy and nice level, which it has inherited. Asking for them again would not be for nothing: from 6.18 on
+/// it loses what protects its slice (`set_protect_slice`).
+pub(crate) fn has_policy(attributes: &Attributes) -> bool {
+    let (policy, _) = number(attributes.policy);
+    let fair = matches!(attributes.policy, Policy::Other | Policy::Batch | Policy::Idle);
+    fair && sched_getattr().is_ok_and(|now| now.policy == policy && now.nice == i32::from(attributes.nice))
+}
+
+/// Whether this process has a slice of its own, and not the kernel's. Tried in a child that is thrown away.
+pub(crate) fn has_own_slice() -> bool {
+    in_child(|| {
+        let slice = || sched_getattr().map(|attr| (attr.nice, attr.runtime));
+        let Ok((nice, before)) = slice() else { return false };
+        let nice = i8::try_from(nice).unwrap_or_default();
+        let set = set_policy(&Attributes { nice, ..Attributes::default() });
+        set.and_then(|()| slice()).is_ok_and(|(_, after)| before != after)
+    })
+}
+
 /// Affinity of the calling thread; nothing to do where all CPUs are allowed.
 pub(crate) fn set_cpus(attributes: &Attributes) -> io::Result<()> {
     if attributes.affinity.is_empty() { Ok(()) } else { set_affinity(0, &attributes.affinity) }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use schedlab_model::{Attributes, Clamp, Policy};
 use schedlab_program::{Op, TemplateId};
 
-use crate::attributes::{set_clamp, set_cpus_or_all, set_policy};
+use crate::attributes::{has_policy, set_clamp, set_cpus_or_all, set_policy};
 use crate::memory::Stretch;
 use crate::network::reply;
 use crate::shared::Wanted;
@@ -44,7 +44,9 @@ pub(crate) fn prepare(world: &World, id: TemplateId) {
     if let Some(attributes) = &template.attributes {
         crate::attributes::set_cpus(attributes).unwrap_or_else(failed(Wanted::Affinity));
         lock_pages(world, id, attributes.policy);
-        set_policy(attributes).unwrap_or_else(failed(Wanted::Attributes));
+        if world.slices || !has_policy(attributes) {
+            set_policy(attributes).unwrap_or_else(failed(Wanted::Attributes));
+        }
     }
     set_clamp(template.clamp).unwrap_or_else(failed(Wanted::Clamp));
 }

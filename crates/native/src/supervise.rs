@@ -9,6 +9,7 @@ use schedlab_model::{Begun, Outcome, Policy, TaskKind, Time};
 use schedlab_program::{Cursor, Op, Program, Template, TemplateId};
 
 use crate::NativeError;
+use crate::attributes::has_own_slice;
 use crate::cgroups::Groups;
 use crate::error::during;
 use crate::network::Listening;
@@ -77,6 +78,7 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         }
     };
     let longest = (0..program.templates().len() as u32).map(|id| longest_message(&program, TemplateId(id))).collect();
+    let slices = has_slices(&program) || has_own_slice();
     // The tasks, threads among them, refer to these until the process ends.
     let program: &'static Program = Box::leak(Box::new(program));
     let Parts { shared, objects, plumbing, files, ports, device } = parts;
@@ -93,6 +95,7 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         spin: Spin::calibrate(),
         supervisor: system::pid(),
         delays: options.delays,
+        slices,
         from_birth: options.from_birth,
         longest,
     }));
@@ -101,6 +104,13 @@ pub fn run(program: Program, options: &RunOptions) -> Result<Outcome, NativeErro
         groups.remove();
     }
     ran
+}
+
+/// Whether any of its tasks has a slice at any time.
+fn has_slices(program: &Program) -> bool {
+    let from_start =
+        program.templates().iter().any(|template| template.attributes.as_ref().is_some_and(|own| own.slice.is_some()));
+    from_start || !program.changes().is_empty()
 }
 
 /// What tasks share.

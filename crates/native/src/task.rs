@@ -37,6 +37,8 @@ pub(crate) struct World {
     pub(crate) supervisor: libc::pid_t,
     /// Whether every task reads its delays from `/proc` in the end.
     pub(crate) delays: bool,
+    /// Whether tasks may inherit a slice, a parent's or this process's own.
+    pub(crate) slices: bool,
     /// Whether a task's CPU time counts from its birth.
     pub(crate) from_birth: bool,
     /// Of each template: the bytes of its longest message.
