@@ -214,10 +214,17 @@ pub struct Costs {
     pub ipi: Time,
     /// Sending an interrupt to an idle CPU, billed to the sender: each wake-up there.
     pub ipi_idle: Time,
+    /// Further time of that where the CPU's hypervisor has given it away: where it has idled for [`Costs::POLLED`] or longer, or did so the time before.
+    pub ipi_halted: Time,
     /// Taking such an interrupt on a CPU that runs a task, billed to that task.
     pub ipi_taken: Time,
     /// From the waker's interrupt, or a timer's, until an idle CPU looks at it.
     pub idle_exit: Time,
+    /// Further time of that where the CPU's hypervisor has given it away, after the waker's `ipi_halted`.
+    pub halt_exit: Time,
+    /// Further time of that for each millisecond for which the CPU has idled beyond [`Costs::POLLED`], up to [`Costs::DEEPEST`]: it, and its caches, are
+    /// used for other things meanwhile.
+    pub halt_deeper: Time,
     /// Of the way out of idle, up to the switch, what a kernel charges to the task that another CPU woke: the queue's clock stands from the
     /// wake-up on (`wakeup_preempt`, `rq_clock_skip_update`).
     pub idle_charged: Time,
@@ -229,6 +236,10 @@ pub struct Costs {
     pub tick_restart: Time,
     /// One timer interrupt, billed to the running task.
     pub tick: Time,
+    /// What a hypervisor takes from a CPU at a time, again and again, for its own tick: so much later comes a task that is woken on an idle CPU just then.
+    pub steal: Time,
+    /// From one of these times to the next.
+    pub steal_period: Time,
     /// Entering and leaving the kernel once.
     pub system_call: Time,
     /// Writing an empty message to a pipe, beyond the system call.
@@ -353,9 +364,12 @@ impl Costs {
     /// A task that computes for less reads no clock, which would take longer: [`Costs::compute`] is charged from here on.
     pub const CLOCKED: Time = Time::from_nanos(1_000);
 
-    /// For so long a hypervisor polls before it gives a halted CPU away (KVM's `halt_poll_ns`): [`Costs::idle_switch`] is charged where a
-    /// CPU idled for longer.
+    /// For so long a hypervisor polls before it gives a halted CPU away (KVM's `halt_poll_ns`): [`Costs::halt_exit`] and [`Costs::idle_switch`] are
+    /// charged where a CPU idled for longer.
     pub const POLLED: Time = Time::from_micros(200);
+
+    /// A CPU that has idled for longer is taken to come back as late.
+    pub const DEEPEST: Time = Time::from_millis(10);
 
     /// How often a CPU that leaves idle sets its clock device to start its tick again (`tick_nohz_restart`), at most.
     pub const SETTINGS: u64 = 2;

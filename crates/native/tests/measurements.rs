@@ -26,6 +26,8 @@ fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
         "timer_switch",
         "put_prev",
         "grace_period",
+        "steal",
+        "steal_period",
         "unknown",
     ];
     let between = [
@@ -34,8 +36,10 @@ fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
         "schedule_far",
         "ipi",
         "ipi_idle",
+        "ipi_halted",
         "ipi_taken",
         "idle_exit",
+        "halt_exit",
         "idle_charged",
         "migration",
         "pipe_far",

@@ -1,5 +1,7 @@
 //! What the engine knows of a CPU, and the arithmetic of operations that ticks interrupt.
 
+use schedlab_model::Costs;
+
 use crate::event_queue::{Key, Kind, NEVER};
 use crate::pace::NOMINAL;
 use crate::price::Prices;
@@ -53,8 +55,12 @@ pub(crate) struct Cpu {
     pub(crate) queue_used_by: u32,
     /// When a task came to its queue while it idled; [`NEVER`] if none did.
     pub(crate) roused_at: u64,
-    /// Since when it idles, if it does.
+    /// Since when it idles, if it does, or when it began to idle last.
     pub(crate) idle_since: u64,
+    /// When it was roused last from idling.
+    pub(crate) idle_until: u64,
+    /// Its idle period before the last lasted for [`Costs::POLLED`] or longer.
+    pub(crate) idled_long: bool,
     /// It stopped its tick as it began to idle (`tick_nohz_stop_tick`).
     pub(crate) tick_stopped: bool,
     /// When the timer of a background task expired last while it idled.
@@ -74,6 +80,30 @@ impl Cpu {
         if used_by == cpu || used_by == NONE || self.current == NONE { 0 } else { prices.schedule_far }
     }
 
+    /// It begins to idle.
+    #[inline]
+    pub(crate) fn begins_to_idle(&mut self, now: u64, prices: &Prices) {
+        self.idled_long = self.has_idled_long(self.idle_until);
+        (self.idle_since, self.masked_until) = (now, now + prices.masked());
+    }
+
+    /// For how long its hypervisor has given it away while it idles, beyond the time for which it polls; none where it polls. It does not after it has
+    /// polled in vain (`kvm_vcpu_halt`).
+    #[inline]
+    pub(crate) const fn halted(&self, now: u64) -> Option<u64> {
+        if self.has_idled_long(now) || self.idled_long {
+            Some((now - self.idle_since).saturating_sub(Costs::POLLED.as_nanos()))
+        } else {
+            None
+        }
+    }
+
+    /// Whether its idle period had lasted for long by then: one since the run's beginning began before.
+    #[inline]
+    const fn has_idled_long(&self, then: u64) -> bool {
+        self.idle_since == 0 || then.saturating_sub(self.idle_since) >= Costs::POLLED.as_nanos()
+    }
+
     pub(crate) const IDLE: Self = Self {
         current: NONE,
         rate: NOMINAL,
@@ -89,6 +119,8 @@ impl Cpu {
         queue_used_by: NONE,
         roused_at: NEVER,
         idle_since: 0,
+        idle_until: 0,
+        idled_long: false,
         tick_stopped: true,
         timer_in_idle: 0,
         masked_until: 0,

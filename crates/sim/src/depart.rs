@@ -79,6 +79,6 @@ impl<S: EventSink> Engine<'_, S> {
     /// A task on its way to sleep is woken from another CPU: the waker notifies the task's CPU, and pays for that alone.
     pub(crate) fn recall(&mut self, task: u32) -> u64 {
         self.arena.tasks[task as usize].recalled = true;
-        self.prices.wakeup_remote() + self.prices.ipi(false)
+        self.prices.wakeup_remote() + self.prices.ipi()
     }
 }

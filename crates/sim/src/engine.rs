@@ -382,7 +382,7 @@ impl<'a, S: EventSink> Engine<'a, S> {
         let record = &self.arena.cpus[cpu as usize];
         let idle = record.current == NONE && record.resched_at == NEVER && record.online;
         if idle && self.sched.need_resched(CpuId(cpu)) {
-            self.rouse(cpu, 0, self.prices.idle_exit());
+            self.rouse(cpu, 0, self.idle_exit(cpu));
         } else {
             self.refresh(cpu);
         }

@@ -200,9 +200,17 @@ impl<S: EventSink> Engine<'_, S> {
         time * u64::from((pace.busy_cores[0] + u32::from(idles)).max(1))
     }
 
+    /// How much longer ticks, this kernel's and a hypervisor's, make what lies between a wake-up and an idle CPU's switch: the waker's CPU takes them first,
+    /// or this one does as it has started its own again.
+    #[inline]
+    pub(crate) fn held_up(&mut self, span: u64) -> u64 {
+        let ticks = if self.ticks.after(self.now) < self.now + span { self.prices.tick } else { 0 };
+        ticks + self.prices.steal(self.now, span)
+    }
+
     /// An idle CPU is notified once another one has worked for `sent`, and then takes its `way` out of idle until it has scheduled.
     pub(crate) fn notify_cpu(&mut self, cpu: u32, sent: u64, way: u64) {
-        let now = self.now;
+        let (now, held_up) = (self.now, self.held_up(sent + way));
         let resched_at = &mut self.arena.cpus[cpu as usize].resched_at;
         match &mut self.pace {
             Some(pace) if pace.speed.turns => {
@@ -212,7 +220,7 @@ impl<S: EventSink> Engine<'_, S> {
                     self.sets_out(cpu);
                 }
             }
-            _ => *resched_at = now + sent + way,
+            _ => *resched_at = now + sent + way + held_up,
         }
     }
 

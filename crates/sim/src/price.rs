@@ -7,6 +7,7 @@ mod memory;
 use devices::access_in;
 use memory::Far;
 use schedlab_model::{Costs, Machine, ModelError, Preempt, RuleSet, TaskKind, Time};
+use schedlab_sched::Divisor;
 
 use crate::cpu::Cpu;
 use crate::pace::between_turns;
@@ -39,8 +40,15 @@ pub(crate) struct Prices {
     pub(crate) schedule_far: u64,
     ipi: u64,
     ipi_idle: u64,
+    ipi_halted: u64,
     ipi_taken: u64,
     idle_exit: u64,
+    halt_exit: u64,
+    halt_deeper: u64,
+    steal: u64,
+    steal_offset: u64,
+    /// None where a hypervisor takes nothing.
+    steal_period: Option<Divisor>,
     idle_charged: u64,
     idle_switch: u64,
     tick_restart: u64,
@@ -204,6 +212,7 @@ impl Prices {
         // over, a preemption before that sleep (`Engine::write_block`).
         let preempted = if devices.dispatch > Time::ZERO { costs.switch + costs.schedule } else { Time::ZERO };
         let switched = costs.switch + preempted;
+        let steals = costs.steal > Time::ZERO && costs.steal_period > Time::ZERO;
         let free = |costs: &[Time]| costs.iter().all(|cost| *cost == Time::ZERO);
         Ok(Self {
             places: (0..cpus).map(|cpu| (topology.core(cpu, cpus), topology.cache(cpu, cpus))).collect(),
@@ -229,9 +238,15 @@ impl Prices {
             schedule_far: costs.schedule_far.as_nanos(),
             ipi: ipi.as_nanos(),
             ipi_idle: costs.ipi_idle.as_nanos(),
+            ipi_halted: costs.ipi_halted.as_nanos(),
             ipi_taken: costs.ipi_taken.as_nanos(),
             unknown: Unknown::new(&costs.unknown)?,
             idle_exit: idle_exit.as_nanos(),
+            halt_exit: costs.halt_exit.as_nanos(),
+            halt_deeper: costs.halt_deeper.as_nanos(),
+            steal: costs.steal.as_nanos(),
+            steal_offset: costs.steal_period.as_nanos() / 2,
+            steal_period: steals.then(|| Divisor::new(costs.steal_period.as_nanos())),
             idle_charged: costs.idle_charged.as_nanos(),
             idle_switch: costs.idle_switch.as_nanos(),
             tick_restart: costs.tick_restart.as_nanos(),
@@ -363,11 +378,14 @@ impl Prices {
             | self.wakeup_far
             | self.ipi
             | self.ipi_idle
+            | self.ipi_halted
             | self.ipi_taken
             | self.wakeup_preempt
             | self.lingering
             | self.schedule;
         let idling = self.idle_exit
+            | self.halt_exit
+            | self.halt_deeper
             | self.idle_charged
             | self.idle_switch
             | self.tick_restart
@@ -376,15 +394,22 @@ impl Prices {
             | self.migration;
         let timers = self.sleep | self.next_timer | self.interrupt | self.timer_taken | self.timer_switch;
         let operating = self.operation | self.compute;
-        self.free_switches && waking | idling | timers | operating == 0 && self.unknown.is_empty()
+        let costs = waking | idling | timers | operating;
+        self.free_switches && costs == 0 && self.steal_period.is_none() && self.unknown.is_empty()
     }
 
     /// Whether nothing lies between a timer's expiry on an idle CPU and its switch to the task that the timer wakes.
     #[inline]
     pub(crate) const fn at_once(&self) -> bool {
-        let idling = self.idle_exit | self.idle_charged | self.idle_switch | self.tick_restart | self.ipi_idle;
+        let sending = self.ipi_idle | self.ipi_halted;
+        let idling = self.idle_exit
+            | self.halt_exit
+            | self.halt_deeper
+            | self.idle_charged
+            | self.idle_switch
+            | self.tick_restart;
         let waking = self.wakeup | self.schedule | self.timer_taken | self.timer_switch;
-        idling | waking == 0 && self.unknown.is_empty()
+        sending | idling | waking == 0 && self.steal_period.is_none() && self.unknown.is_empty()
     }
 
     /// What a reader of the run has to know of the costs: those that it needed and that were not measured, each with how often.

@@ -20,7 +20,12 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &self.arena.cpus[cpu as usize];
         let told = record.resched_at != NEVER || record.leaving;
         let idles = record.current == NONE;
-        if !told && (idles || self.must_switch(cpu)) { self.prices.ipi(idles) } else { 0 }
+        match idles {
+            _ if told => 0,
+            true => self.prices.ipi_idle(record.halted(self.now).is_some()),
+            false if self.must_switch(cpu) => self.prices.ipi(),
+            false => 0,
+        }
     }
 
     /// How long a CPU takes to leave idle for another CPU's notification, up to the scheduler's pass.
@@ -28,7 +33,13 @@ impl<S: EventSink> Engine<'_, S> {
         if self.arena.cpus[cpu as usize].current != NONE {
             return 0;
         }
-        self.prices.idle_exit() + self.end_of_idle(cpu)
+        self.idle_exit(cpu) + self.end_of_idle(cpu)
+    }
+
+    /// From an interrupt until an idle CPU looks at it.
+    #[inline]
+    pub(crate) fn idle_exit(&self, cpu: u32) -> u64 {
+        self.prices.idle_exit(self.arena.cpus[cpu as usize].halted(self.now))
     }
 
     /// What lies between the interrupt that an idle CPU takes and the scheduler's pass (`tick_nohz_idle_exit`), by how long it idled. One that
@@ -114,6 +125,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Tells an idle CPU to schedule: another one has yet to work for `sent` before it notifies this one, which then takes `exit` to leave idle.
     pub(crate) fn rouse(&mut self, cpu: u32, sent: u64, exit: u64) {
         self.idle -= 1;
+        self.arena.cpus[cpu as usize].idle_until = self.now;
         self.notify_cpu(cpu, sent, exit + self.prices.idle_schedule);
         self.refresh(cpu);
     }
@@ -253,7 +265,8 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn charge_way_out(&mut self, cpu: u32, exit: u64, taken_here: bool) {
         let record = &mut self.arena.cpus[cpu as usize];
         if record.current == NONE && record.idle_charge == 0 {
-            record.idle_charge = if taken_here { exit } else { self.prices.idle_charged(exit) };
+            let halted = record.halted(self.now);
+            record.idle_charge = if taken_here { exit } else { self.prices.idle_charged(exit, halted) };
         }
     }
 
@@ -320,7 +333,7 @@ impl<S: EventSink> Engine<'_, S> {
         if !idles || recalled || record.awake_at == self.now {
             return false;
         }
-        let exit = self.takes(cpu, self.prices.idle_exit());
+        let exit = self.takes(cpu, self.idle_exit(cpu));
         if exit == 0 {
             return false;
         }

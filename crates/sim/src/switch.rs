@@ -142,7 +142,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// Notifies an idle CPU to look for work on other queues.
     fn call(&mut self, cpu: u32) {
         self.arena.cpus[cpu as usize].called = true;
-        self.rouse(cpu, 0, self.prices.idle_exit());
+        self.rouse(cpu, 0, self.idle_exit(cpu));
     }
 
     /// A CPU schedules because it was marked for rescheduling, or because of its tick.
@@ -244,7 +244,7 @@ impl<S: EventSink> Engine<'_, S> {
         if next == TaskId::IDLE {
             let record = &mut self.arena.cpus[cpu as usize];
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
-            (record.idle_since, record.masked_until) = (self.now, self.now + self.prices.masked());
+            record.begins_to_idle(self.now, &self.prices);
             record.tick_stopped = !self.arena.objects.grace_periods.keeps_tick(cpu as usize);
             self.idle += 1;
         } else {

@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 66] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 71] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -94,12 +94,17 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 66] {
         ("schedule_far", costs.schedule_far),
         ("ipi", costs.ipi),
         ("ipi_idle", costs.ipi_idle),
+        ("ipi_halted", costs.ipi_halted),
         ("ipi_taken", costs.ipi_taken),
         ("idle_exit", costs.idle_exit),
+        ("halt_exit", costs.halt_exit),
+        ("halt_deeper", costs.halt_deeper),
         ("idle_charged", costs.idle_charged),
         ("idle_switch", costs.idle_switch),
         ("tick_restart", costs.tick_restart),
         ("tick", costs.tick),
+        ("steal", costs.steal),
+        ("steal_period", costs.steal_period),
         ("system_call", costs.system_call),
         ("pipe_write", costs.pipe_write),
         ("pipe_read", costs.pipe_read),

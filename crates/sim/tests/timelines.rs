@@ -378,6 +378,98 @@ fn the_waker_of_an_idle_cpu_pays_for_the_interrupt() {
 }
 
 #[test]
+fn a_cpu_that_has_idled_for_long_was_given_away() {
+    // Idling for 200 µs or more costs the waker 7 µs beyond the 3 of its interrupt, and the way out of idle takes 30 beyond 10; and so it is after
+    // the next idle period, however short, as the hypervisor has stopped polling. Both CPUs idled before the run: the writer comes at 40; the reader
+    // comes at 80 at the latest, and sleeps at once. At 540 the reader has idled for 460 or more: the writer is at 550, the reader comes at 550 + 40. At 600 it has idled for 10,
+    // but for long the time before: the writer is at 610, the reader comes at 650. At 660 it has idled for 10, and for 10 before: the writer
+    // pays 3, and the reader comes at 663 + 10.
+    let costs = Costs {
+        ipi_idle: micros(3),
+        ipi_halted: micros(7),
+        idle_exit: micros(10),
+        halt_exit: micros(30),
+        ..Costs::ideal()
+    };
+    let steps = [500, 50, 50].into_iter().flat_map(|time| [Step::Run(microseconds(time)), write("c", 1)]);
+    let writer = task("writer", 1, fifo(1), steps.collect());
+    let reader = task("reader", 1, fifo(1), vec![Step::Loop { count: 3, steps: vec![read("c", 1)] }]);
+    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
+    for release in common::RELEASES {
+        let (outcome, events) = run(&both, release, &Machine::new(2, costs.clone()));
+        let all = switches(&events);
+        let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
+        assert_eq!(comes.skip(1).collect::<Vec<_>>(), [590, 650, 673], "{release}");
+        assert_eq!(outcome.tasks[0].life_ns, 663_000, "{release}");
+    }
+}
+
+#[test]
+fn a_timer_too_waits_for_a_cpu_that_was_given_away() {
+    // The task comes at 40. It sleeps for 100 µs, within which the CPU is not given away, but the time before it was: it comes 10 + 30 after 140. Of the
+    // next 100, it comes 10 late; of 200, 40.
+    let costs = Costs { idle_exit: micros(10), halt_exit: micros(30), ..Costs::ideal() };
+    let sleeps = [100, 100, 200].map(|time| Step::Sleep(microseconds(time)));
+    let alone = workload(vec![task("sleeper", 1, fifo(1), sleeps.to_vec())]);
+    for release in common::RELEASES {
+        let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        let all = switches(&events);
+        let comes = all.iter().filter(|(_, _, next)| *next == 0).map(|(time, _, _)| *time);
+        assert_eq!(comes.collect::<Vec<_>>(), [40, 180, 290, 530], "{release}");
+    }
+}
+
+#[test]
+fn a_cpu_that_was_given_away_for_longer_comes_back_later() {
+    // As before, and 10 µs for each millisecond beyond the first 200 µs, of 10 ms at most. Asleep since 40 for 3.2 ms, the task comes at 3240 + 10 + 30 + 30;
+    // for 15 ms, at 18,310 + 10 + 30 + 98.
+    let costs = Costs { idle_exit: micros(10), halt_exit: micros(30), halt_deeper: micros(10), ..Costs::ideal() };
+    let sleeps = [3_200, 15_000].map(|time| Step::Sleep(microseconds(time)));
+    let alone = workload(vec![task("sleeper", 1, fifo(1), sleeps.to_vec())]);
+    for release in common::RELEASES {
+        let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
+        let all = switches(&events);
+        let comes = all.iter().filter(|(_, _, next)| *next == 0).map(|(time, _, _)| *time);
+        assert_eq!(comes.collect::<Vec<_>>(), [40, 3_310, 18_448], "{release}");
+    }
+}
+
+#[test]
+fn a_hypervisor_s_tick_delays_the_wake_up_that_it_falls_into() {
+    // It takes 20 µs in the middle of each millisecond. The writer comes at 50 and computes for 440: at 490 it wakes the reader, which takes 4 and the way out
+    // of idle 50. The tick at 500 falls into that: the reader comes at 490 + 54 + 20. What operations take was measured with such ticks: the writer goes on for
+    // 100 at 494.
+    let costs = Costs {
+        wakeup: micros(4),
+        idle_exit: micros(50),
+        steal: micros(20),
+        steal_period: Time::from_millis(1),
+        ..Costs::ideal()
+    };
+    let steps = vec![Step::Run(microseconds(440)), write("c", 1), Step::Run(microseconds(100))];
+    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
+    let both = with_channels(workload(vec![task("writer", 1, fifo(1), steps), reader]), ChannelKind::Pipe, &["c"]);
+    let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let all = switches(&events);
+    let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
+    assert_eq!(comes.collect::<Vec<_>>(), [100, 564]);
+    assert_eq!(outcome.tasks[0].life_ns, 594_000);
+}
+
+#[test]
+fn a_tick_between_a_wake_up_and_the_switch_delays_it() {
+    // The writer comes at 50 and wakes the reader at 3990: 4 for that and 50 out of idle, with the tick at 4000 in between, of 30.
+    let costs = Costs { wakeup: micros(4), idle_exit: micros(50), tick: micros(30), ..Costs::ideal() };
+    let writer = task("writer", 1, fifo(1), vec![Step::Run(microseconds(3_940)), write("c", 1)]);
+    let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
+    let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
+    let (_, events) = run(&both, "6.1", &Machine::new(2, costs));
+    let all = switches(&events);
+    let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
+    assert_eq!(comes.collect::<Vec<_>>(), [100, 3_990 + 54 + 30]);
+}
+
+#[test]
 fn an_interrupt_that_preempts_takes_time_on_both_cpus() {
     // The hog and the reader are on CPU 1, the writer on CPU 0. All come at 6 µs, after a pass of the scheduler; the reader sleeps at once. At
     // 106 the writer wakes it: 4 for that and 3 for the interrupt, so that it ends at 113. The interrupt takes 7 of the hog's time and the pass 6: the

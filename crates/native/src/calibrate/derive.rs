@@ -6,8 +6,8 @@ use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
 use super::labels::{
-    BURST, BURST_HERE, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
-    SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
+    BURST, BURST_HERE, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
+    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
 };
 use super::messages::{PAGE, PAGES};
 use super::stats::Spread;
@@ -21,11 +21,12 @@ pub(crate) struct Derived {
 }
 
 /// Takes apart what was measured on a machine of `cpus` CPUs: each cost is a measurement without the parts that are other costs.
-pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived {
+pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32, hz: u32) -> Derived {
     let mut found = Found { measured, spread: BTreeMap::new(), notes: Vec::new(), unknown: Vec::new() };
     messages(&mut found);
     switching(&mut found);
     waking(&mut found);
+    idling(&mut found, 1_000_000_000.0 / f64::from(hz.max(1)));
     found.cost("reap", found.direct("collecting_a_process"), 0.0);
     let [switch, wakeup, reap] = ["switch", "wakeup", "reap"].map(|name| found.get(name));
     // What the kernel counts as a task's CPU time begins with the switch to it.
@@ -61,6 +62,8 @@ pub(crate) fn derive(measured: &BTreeMap<String, Spread>, cpus: u32) -> Derived 
         ("exit_process", "ending_of_a_process", wakeup + switch + reap),
         ("exit_thread", "ending_of_a_thread", wakeup + switch + reap),
         ("tick", "tick", 0.0),
+        ("steal", "hypervisor_s_tick", 0.0),
+        ("steal_period", "hypervisor_s_tick_period", 0.0),
         ("migration", "migration", 0.0),
         ("newidle", "newidle_balance", 0.0),
     ] {
@@ -168,13 +171,18 @@ impl Found<'_> {
             schedule_far: time("schedule_far"),
             ipi: time("ipi"),
             ipi_idle: time("ipi_idle"),
+            ipi_halted: time("ipi_halted"),
             ipi_taken: time("ipi_taken"),
             idle_exit: time("idle_exit"),
+            halt_exit: time("halt_exit"),
+            halt_deeper: time("halt_deeper"),
             idle_charged: time("idle_charged"),
             // What of an interrupt lies before a switch cannot be told from without.
             idle_switch: Time::ZERO,
             tick_restart: time("tick_restart"),
             tick: time("tick"),
+            steal: time("steal"),
+            steal_period: time("steal_period"),
             system_call: time("system_call"),
             pipe_write: time("pipe_write"),
             pipe_read: time("pipe_read"),
@@ -371,6 +379,14 @@ fn waking(found: &mut Found<'_>) {
     // The waker pays for the interrupt: it is in its CPU time.
     found.cost("ipi", found.direct("write_that_preempts_on_a_busy_cpu"), far + found.get("wakeup_far"));
     found.cost("ipi_idle", found.direct("write_that_wakes_on_an_idle_cpu"), far);
+    // What a hypervisor takes besides, of the waker and until the woken task runs.
+    let further = |of: &str| {
+        let [halted, idle] = ["halted", "idle"].map(|how| found.direct(&format!("{of}_on_an_{how}_cpu")));
+        Some(halted?.less(idle?.median_ns))
+    };
+    let [writes, delay] = ["writes_that_wake", "delay_of_a_task_woken"].map(further);
+    found.cost("ipi_halted", writes, 0.0);
+    found.cost("halt_exit", delay, found.get("ipi_halted"));
     // The woken task went to sleep in its read before: it ends that and sleeps in the next.
     let visit = found.get("switch") + exchange / 2.0 + pipe + found.get("block");
     found.cost("schedule_far", found.direct("run_of_a_task_woken_on_a_switching_cpu"), visit);
@@ -384,16 +400,23 @@ fn waking(found: &mut Found<'_>) {
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), half);
     // Turns of the waker's CPU, where it has such, only ever make that longer.
     found.cost("idle_charged", found.undisturbed("run_of_a_task_woken_on_an_idle_cpu"), visit);
-    // Both come by a timer on an idle CPU: what one of them has beyond the other is that its tick was stopped.
-    if let (Some(short), Some(long)) = (found.undisturbed(LATE_SHORT), found.undisturbed(LATE_LONG)) {
-        let further = long.less(short.median_ns);
-        let others = further.median_ns > NO_TICK;
-        if others {
-            let why = "others kept the CPU from idling, so it is taken as zero";
-            found.notes.push(format!("tick_restart: {:.0} ns: {why}", further.median_ns));
-        }
-        found.cost("tick_restart", Some(if others { further.times(0.0) } else { further }), 0.0);
+}
+
+/// What the length of an idle period changes, with a tick each `period` nanoseconds.
+fn idling(found: &mut Found<'_>, period: f64) {
+    // All come by a timer on an idle CPU, two of them after half a period more and less.
+    let [short, longer, long] = [LATE_SHORT, LATE_LONGER, LATE_LONG].map(|name| found.undisturbed(name));
+    let (Some(short), Some(longer), Some(long)) = (short, longer, long) else { return };
+    found.cost("halt_deeper", Some(longer.less(short.median_ns).times(2_000_000.0 / period)), 0.0);
+    // And one after two periods more, with its tick stopped, too.
+    let deeper = found.get("halt_deeper") * 2.0 * period / 1_000_000.0;
+    let restart = long.less(short.median_ns + deeper);
+    let others = restart.median_ns > NO_TICK;
+    if others {
+        let why = "others kept the CPU from idling, so it is taken as zero";
+        found.notes.push(format!("tick_restart: {:.0} ns: {why}", restart.median_ns));
     }
+    found.cost("tick_restart", Some(if others { restart.times(0.0) } else { restart }), 0.0);
 }
 
 #[cfg(test)]

@@ -13,8 +13,22 @@ use crate::system::{monotonic, set_affinity, thread_cpu};
 /// Parts of the timer's period, within one of which every tick falls.
 const PHASES: u64 = 64;
 
-/// A tick, as a computing task sees it: the gaps in its time that recur at the timer's period.
-pub(crate) fn tick(bench: &Bench, hz: u32) -> Vec<f64> {
+/// How often hypervisors have ticks, by what Linux is configured with, in nanoseconds.
+const HYPERVISORS: [u64; 4] = [1_000_000, 3_333_333, 4_000_000, 10_000_000];
+
+/// What interrupts a computing task again and again, in nanoseconds.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Interruptions {
+    /// The kernel's own ticks.
+    pub(crate) ticks: Vec<f64>,
+    /// A hypervisor's, if it has such: how long each took.
+    pub(crate) steals: Vec<f64>,
+    /// From one of these to the next.
+    pub(crate) period: Vec<f64>,
+}
+
+/// What a computing task sees of ticks: the gaps in its time that recur at a timer's period.
+pub(crate) fn interruptions(bench: &Bench, hz: u32) -> Interruptions {
     let span = 200_000_000;
     let usual = bench.clock.max(1.0);
     let mut gaps: Vec<(u64, u64)> = Vec::with_capacity(16_384);
@@ -27,23 +41,42 @@ pub(crate) fn tick(bench: &Bench, hz: u32) -> Vec<f64> {
         }
         last = now;
     }
-    let ticks = recurring(&gaps, 1_000_000_000 / u64::from(hz.max(1)));
-    ticks.into_iter().map(|length| length as f64 - usual).collect()
+    told_apart(&gaps, 1_000_000_000 / u64::from(hz.max(1)), span, usual)
+}
+
+/// Which gaps of a time of that span, by start and length, are ticks of this period, and which a hypervisor's; each of them contains a look at the
+/// clock that is as `usual`.
+fn told_apart(gaps: &[(u64, u64)], tick: u64, span: u64, usual: f64) -> Interruptions {
+    let own = |lengths: Vec<u64>| lengths.into_iter().map(|length| length as f64 - usual).collect();
+    let (ticks, others) = recurring(gaps, tick);
+    let steals = HYPERVISORS.into_iter().find_map(|period| {
+        let (found, _) = recurring(&others, period);
+        // Most of its periods have one; fewer would be anything.
+        (4 * found.len() as u64 >= 3 * span / period).then_some((found, period))
+    });
+    let (steals, period) = steals.map_or((Vec::new(), Vec::new()), |(found, period)| (own(found), vec![period as f64]));
+    Interruptions { ticks: own(ticks), steals, period }
 }
 
 /// Of gaps, by start and length, those that recur: the phase of the period at which most periods have one, and of each period the
-/// longest that starts there. What is longer than a quarter of a period is another task's time.
-fn recurring(gaps: &[(u64, u64)], period: u64) -> Vec<u64> {
-    let place = |start: u64| (start / period, (start % period) * PHASES / period);
+/// longest that starts there; and the gaps at no such phase. Of several phases that are as frequent, give or take a tenth, it is that of the longest gaps:
+/// a kernel's tick takes a hypervisor's time, too. What is longer than a quarter of a period is another task's time.
+fn recurring(gaps: &[(u64, u64)], period: u64) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let phase = |start: u64| (start % period) * PHASES / period;
     let mut longest: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for &(start, length) in gaps.iter().filter(|(_, length)| *length < period / 4) {
-        let (period, phase) = place(start);
-        let entry = longest.entry((phase, period)).or_default();
-        *entry = length.max(*entry);
+        // Gaps begin some time sooner or later.
+        for phase in [phase(start), (phase(start) + 1) % PHASES] {
+            let entry = longest.entry((phase, start / period)).or_default();
+            *entry = length.max(*entry);
+        }
     }
-    let at = |phase: u64| longest.range((phase, 0)..(phase + 1, 0));
-    let Some(phase) = (0..PHASES).max_by_key(|&phase| at(phase).count()) else { return Vec::new() };
-    at(phase).map(|(_, length)| *length).collect()
+    let at = |phase: u64| longest.range((phase, 0)..(phase + 1, 0)).map(|(_, length)| *length);
+    let most = (0..PHASES).map(|phase| at(phase).count()).max().unwrap_or(0);
+    let frequent = (0..PHASES).filter(|phase| 10 * at(*phase).count() >= 9 * most.max(1));
+    let Some(found) = frequent.max_by_key(|phase| at(*phase).sum::<u64>()) else { return (Vec::new(), gaps.to_vec()) };
+    let near = |start: u64| (phase(start) + PHASES + 1 - found) % PHASES <= 2;
+    (at(found).collect(), gaps.iter().copied().filter(|(start, _)| !near(*start)).collect())
 }
 
 /// The CPU that takes all interrupts of a device which `access` uses `accesses` times from a CPU; none where that is the CPU that asks, where there is
@@ -141,7 +174,25 @@ mod tests {
         // Period 6400, phases of 100: ticks at 1000, 7410 and 13820, all in phase 10; a longer neighbour in the same period and
         // phase hides the first one, strays at 3000 and 9000 do not matter, and 2000 at 20230 is more than a quarter of the period.
         let gaps = [(1000, 10), (1050, 15), (3000, 500), (7410, 11), (9000, 90), (13_820, 12), (20_230, 2000)];
-        assert_eq!(recurring(&gaps, 6400), [15, 11, 12]);
-        assert!(recurring(&[], 6400).is_empty());
+        let others = vec![(3000, 500), (9000, 90)];
+        assert_eq!(recurring(&gaps, 6400), (vec![15, 11, 12], others));
+        assert_eq!(recurring(&[], 6400), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn a_hypervisor_s_ticks_are_told_from_the_kernel_s() {
+        // In 40 ms ten ticks of the kernel's, of 41 us, and forty of the hypervisor's, each 700 us after a millisecond, of 28; of 30 that is no tick.
+        let ticks = (0..10).map(|number| (number * 4_000_000 + 50_000, 41_000));
+        let steals = (0..40).map(|number| (number * 1_000_000 + 700_000, 28_000));
+        let mut gaps: Vec<(u64, u64)> = ticks.chain(steals).chain([(1_300_000, 30_000)]).collect();
+        gaps.sort_unstable();
+        let found = told_apart(&gaps, 4_000_000, 40_000_000, 1_000.0);
+        let expected =
+            Interruptions { ticks: vec![40_000.0; 10], steals: vec![27_000.0; 40], period: vec![1_000_000.0] };
+        assert_eq!(found, expected);
+        // Without a hypervisor's there is no other tick.
+        gaps.retain(|(_, length)| *length != 28_000);
+        let found = told_apart(&gaps, 4_000_000, 40_000_000, 1_000.0);
+        assert_eq!(found, Interruptions { ticks: vec![40_000.0; 10], ..Interruptions::default() });
     }
 }

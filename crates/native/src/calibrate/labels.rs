@@ -2,6 +2,7 @@
 
 /// The names of sleepers' delays: of sleeps shorter than a tick, and of longer ones.
 pub(super) const LATE_SHORT: &str = "late_after_a_quarter_of_a_tick";
+pub(super) const LATE_LONGER: &str = "late_after_three_quarters_of_a_tick";
 pub(super) const LATE_LONG: &str = "late_after_two_ticks";
 
 /// The names of hops in the two rings of sockets.

@@ -36,7 +36,7 @@ use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
 use labels::{
-    BURST, BURST_HERE, BURST_THERE, FEW_HOP, LATE_LONG, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
+    BURST, BURST_HERE, BURST_THERE, FEW_HOP, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
     SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
 };
 use stats::Samples;
@@ -107,7 +107,7 @@ pub fn calibrate(quick: bool, directory: Option<&Path>) -> Result<Calibration, N
     unsafe { libc::alarm(0) };
     let mut measured = samples.spreads();
     let crowding = measured.remove(CROWDING).map_or(1.0, |spread| spread.median_ns);
-    let Derived { costs, spread, mut notes } = derive::derive(&measured, bench.cpus);
+    let Derived { costs, spread, mut notes } = derive::derive(&measured, bench.cpus, hz());
     if crowding > 1.1 {
         let why = "caches and idling cost too much here, so cache_refill_limit, ipi, ipi_idle, idle_exit and exits are too high";
         notes.push(format!("other work took {:.0}% of a CPU meanwhile: {why}", 100.0 * (1.0 - 1.0 / crowding)));
@@ -196,9 +196,15 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         let crossings = waking::crossings(bench, there)?;
         samples.add("write_that_wakes_on_a_switching_cpu", crossings.writes);
         samples.add("run_of_a_task_woken_on_a_switching_cpu", crossings.runs);
-        let rousings = waking::rousings(bench, there)?;
-        samples.add("write_that_wakes_on_an_idle_cpu", rousings.writes);
-        samples.add("run_of_a_task_woken_on_an_idle_cpu", rousings.runs);
+        for (span, name) in [(waking::BRIEFLY, "idle"), (waking::LONG, "halted")] {
+            let rousings = waking::rousings(bench, there, span)?;
+            samples.add(&format!("writes_that_wake_on_an_{name}_cpu"), rousings.mean_writes());
+            samples.add(&format!("delay_of_a_task_woken_on_an_{name}_cpu"), rousings.delays);
+            if span == waking::BRIEFLY {
+                samples.add("write_that_wakes_on_an_idle_cpu", rousings.writes);
+                samples.add("run_of_a_task_woken_on_an_idle_cpu", rousings.runs);
+            }
+        }
         let preemptions = waking::preemptions(bench, there)?;
         samples.add("write_that_preempts_on_a_busy_cpu", preemptions.writes);
         samples.add("preemption_on_a_busy_cpu", preemptions.gaps);
@@ -218,9 +224,13 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     ports::waits(bench, samples)?;
     samples.add("runner_s_exchange_of_a_byte", fork_cost::exchanges(bench)?);
     samples.add("computation", fork_cost::computations(bench)?);
-    samples.add("tick", interrupts::tick(bench, hz()));
-    let [short, long] = idling::lateness(hz());
+    let interruptions = interrupts::interruptions(bench, hz());
+    samples.add("tick", interruptions.ticks);
+    samples.add("hypervisor_s_tick", interruptions.steals);
+    samples.add("hypervisor_s_tick_period", interruptions.period);
+    let [short, longer, long] = idling::lateness(hz());
     samples.add(LATE_SHORT, short);
+    samples.add(LATE_LONGER, longer);
     samples.add(LATE_LONG, long);
     Ok(())
 }

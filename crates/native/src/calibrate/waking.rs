@@ -109,30 +109,47 @@ fn wakeup_through<L: Link>(
 pub(crate) struct Rousings {
     /// What the write took its waker.
     pub(crate) writes: Vec<f64>,
+    /// How long after its beginning the reader ran.
+    pub(crate) delays: Vec<f64>,
     /// What the kernel charged the reader with until it slept again.
     pub(crate) runs: Vec<f64>,
 }
 
-/// One write that wakes a sleeping reader on CPU `there`, which has idled for some 50 us.
-pub(crate) fn rousings(bench: &Bench, there: u32) -> Result<Rousings, NativeError> {
-    let woken = &bench.words[0];
+impl Rousings {
+    /// What writes took on average over some: of a few that take ten times as long as the others a median would show nothing.
+    pub(crate) fn mean_writes(&self) -> Vec<f64> {
+        self.writes.chunks_exact(SLEEPERS).map(|some| some.iter().sum::<f64>() / SLEEPERS as f64).collect()
+    }
+}
+
+/// How long a CPU idles that a hypervisor has not given away, in nanoseconds.
+pub(crate) const BRIEFLY: u64 = 50_000;
+
+/// How long one idles that has been given away: for longer than a hypervisor polls (`Costs::POLLED`), and no longer than a tick's period.
+pub(crate) const LONG: u64 = 500_000;
+
+/// One write that wakes a sleeping reader on CPU `there`, which has idled for some `span`.
+pub(crate) fn rousings(bench: &Bench, there: u32, span: u64) -> Result<Rousings, NativeError> {
+    let (woken, ran) = (&bench.words[0], &bench.words[1]);
     woken.store(0, SeqCst);
     let pipe = bench.pipe()?;
     let sleeper = bench.helper(there, Policy::Batch, || {
         loop {
             pipe.receive();
+            ran.store(monotonic(), SeqCst);
             woken.fetch_add(1, SeqCst);
         }
     })?;
     let counts = sleeper.counts().ok();
-    let mut found = Rousings { writes: Vec::new(), runs: Vec::new() };
+    let mut found = Rousings { writes: Vec::new(), delays: Vec::new(), runs: Vec::new() };
     let begun = monotonic();
     for number in 1.. {
         let before = counts.as_ref().and_then(|counts| counts.read().ok());
+        let began = monotonic();
         let start = thread_cpu();
         pipe.send();
         let write = bench.since(start);
-        await_count(woken, number);
+        await_idle(woken, number, span);
         // As with `ping_pong`, only what lasts is measured.
         if monotonic() - begun < UNTIL_STEADY {
             continue;
@@ -141,6 +158,7 @@ pub(crate) fn rousings(bench: &Bench, there: u32) -> Result<Rousings, NativeErro
             break;
         }
         found.writes.push(write);
+        found.delays.push(ran.load(SeqCst).saturating_sub(began) as f64);
         let after = counts.as_ref().and_then(|counts| counts.read().ok());
         if let (Some(before), Some(after)) = (before, after)
             && after.runs == before.runs + 1
@@ -151,14 +169,19 @@ pub(crate) fn rousings(bench: &Bench, there: u32) -> Result<Rousings, NativeErro
     Ok(found)
 }
 
-/// Waits until so many were woken, and until they sleep again. The CPU never idles, so that its caches stay as they are at work.
+/// Waits until so many were woken, and until they sleep again.
 fn await_count(woken: &AtomicU64, count: u64) {
+    await_idle(woken, count, BRIEFLY);
+}
+
+/// Waits until so many were woken, and have slept for `span`. The CPU never idles, so that its caches stay as they are at work.
+fn await_idle(woken: &AtomicU64, count: u64, span: u64) {
     let sent = monotonic();
     while woken.load(SeqCst) < count && monotonic() - sent < HUNG {
         std::hint::spin_loop();
     }
     let back = monotonic();
-    while monotonic() - back < 50_000 {
+    while monotonic() - back < span {
         std::hint::spin_loop();
     }
 }

@@ -136,7 +136,7 @@ impl<S: EventSink> Engine<'_, S> {
             (record.current, record.next_tick, record.end) = (NONE, NEVER, NEVER);
             record.acting_tick = NEVER;
             if !FREE {
-                (record.idle_since, record.masked_until) = (now, now + self.prices.masked());
+                record.begins_to_idle(now, &self.prices);
                 record.tick_stopped = true;
             }
             self.idle += 1;

@@ -171,10 +171,12 @@ impl<S: EventSink> Engine<'_, S> {
     #[inline(always)]
     fn flat_rouse(&mut self, task: u32, cpu: u32) {
         let exit = self.end_of_idle(cpu) + self.timer_switch(task);
+        let way = self.prices.wakeup + exit + self.prices.idle_schedule;
+        let held_up = self.held_up(way);
         self.idle -= 1;
         let record = known!(mut self.arena.cpus[cpu as usize]);
-        (record.idle_charge, record.roused_at) = (exit, self.now);
-        record.resched_at = self.now + self.prices.wakeup + exit + self.prices.idle_schedule;
+        (record.idle_charge, record.roused_at, record.idle_until) = (exit, self.now, self.now);
+        record.resched_at = self.now + way + held_up;
         let key = Key::new(record.resched_at, Kind::Schedule);
         self.arena.agenda.set(cpu, key);
         self.settle_moves(cpu);

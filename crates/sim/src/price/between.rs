@@ -13,11 +13,18 @@ impl Prices {
         self.wakeup_remote
     }
 
-    /// Sending another CPU an interrupt, which idles or runs a task.
+    /// Sending an interrupt to another CPU that runs a task.
     #[inline]
-    pub(crate) fn ipi(&self, idles: bool) -> u64 {
-        self.unknown.charge(if idles { Between::IpiIdle } else { Between::Ipi });
-        if idles { self.ipi_idle } else { self.ipi }
+    pub(crate) fn ipi(&self) -> u64 {
+        self.unknown.charge(Between::Ipi);
+        self.ipi
+    }
+
+    /// Sending one to a CPU that idles, which may be given away.
+    #[inline]
+    pub(crate) fn ipi_idle(&self, halted: bool) -> u64 {
+        self.unknown.charge(Between::IpiIdle);
+        self.ipi_idle + if halted { self.ipi_halted } else { 0 }
     }
 
     /// Taking one while a task runs.
@@ -27,11 +34,11 @@ impl Prices {
         self.ipi_taken
     }
 
-    /// From an interrupt until an idle CPU looks at it.
+    /// From an interrupt until an idle CPU looks at it, which was given away for so long if it was.
     #[inline]
-    pub(crate) fn idle_exit(&self) -> u64 {
+    pub(crate) fn idle_exit(&self, halted: Option<u64>) -> u64 {
         self.unknown.charge(Between::IdleExit);
-        self.idle_exit
+        self.out_of_idle(halted)
     }
 
     /// What a busy CPU's run queue costs a waker on another one that has `used_by` it last.
@@ -40,16 +47,37 @@ impl Prices {
         if used_by == cpu { 0 } else { self.wakeup_far }
     }
 
-    /// What a kernel charges to a task that another CPU woke on an idle one, of that CPU's way out of idle, which takes `exit` in all.
+    /// What a kernel charges to a task that another CPU woke on an idle one, of that CPU's way out of idle, which takes `exit` in all: nothing of
+    /// what a hypervisor takes before.
     #[inline]
-    pub(crate) const fn idle_charged(&self, exit: u64) -> u64 {
-        if self.idle_charged == 0 { 0 } else { self.idle_charged + exit.saturating_sub(self.idle_exit) }
+    pub(crate) const fn idle_charged(&self, exit: u64, halted: Option<u64>) -> u64 {
+        if self.idle_charged == 0 {
+            return 0;
+        }
+        self.idle_charged + exit.saturating_sub(self.out_of_idle(halted))
+    }
+
+    #[inline]
+    const fn out_of_idle(&self, halted: Option<u64>) -> u64 {
+        let Some(halted) = halted else { return self.idle_exit };
+        let deepest = Costs::DEEPEST.saturating_sub(Costs::POLLED).as_nanos();
+        let deep = if halted < deepest { halted } else { deepest };
+        self.idle_exit + self.halt_exit + self.halt_deeper.saturating_mul(deep) / 1_000_000
     }
 
     /// What an idle CPU takes besides, from its interrupt to the switch, that has idled since then.
     #[inline]
     pub(crate) fn idle_switch(&self, now: u64, since: u64) -> u64 {
         if now - since < Costs::POLLED.as_nanos() { 0 } else { self.idle_switch }
+    }
+
+    /// How much longer a hypervisor's ticks make a way that takes so long from `now` on; one comes in the middle of each period. What operations take was
+    /// measured with such ticks.
+    #[inline]
+    pub(crate) const fn steal(&self, now: u64, span: u64) -> u64 {
+        let Some(period) = self.steal_period else { return 0 };
+        let (from, end) = (now + self.steal_offset, now.saturating_add(span).saturating_add(self.steal_offset));
+        (period.quotient(end) - period.quotient(from)).saturating_mul(self.steal)
     }
 
     /// What a stopped tick takes besides.

@@ -31,12 +31,17 @@ pub fn some_costs() -> Costs {
         schedule_far: Time::ZERO,
         ipi: nanos(700),
         ipi_idle: nanos(1100),
+        ipi_halted: Time::ZERO,
         ipi_taken: nanos(400),
         idle_exit: nanos(2500),
+        halt_exit: Time::ZERO,
+        halt_deeper: Time::ZERO,
         idle_charged: nanos(1800),
         idle_switch: Time::ZERO,
         tick_restart: nanos(1300),
         tick: nanos(1500),
+        steal: Time::ZERO,
+        steal_period: Time::ZERO,
         system_call: nanos(90),
         pipe_write: nanos(250),
         pipe_read: nanos(240),
@@ -96,8 +101,9 @@ pub fn some_costs() -> Costs {
 
 /// Whether nothing lies between a wake-up on an idle CPU and the switch to the woken task.
 pub fn leave_idle_at_once(costs: &Costs) -> bool {
-    [costs.idle_exit, costs.tick_restart, costs.wakeup, costs.wakeup_remote, costs.ipi_idle, costs.schedule]
-        == [Time::ZERO; 6]
+    let waking = [costs.wakeup, costs.wakeup_remote, costs.ipi_idle, costs.ipi_halted];
+    waking == [Time::ZERO; 4]
+        && [costs.idle_exit, costs.halt_exit, costs.tick_restart, costs.schedule] == [Time::ZERO; 4]
 }
 
 pub fn milliseconds(count: u64) -> schedlab_model::Duration {

@@ -79,8 +79,8 @@ fn out_of_idle(machine: &Machine) -> u64 {
 fn in_idle(machine: &Machine) -> u64 {
     let turns = if machine.speed.turns { u64::from(machine.cpus) } else { 1 };
     let costs = &machine.costs;
-    let sent = costs.wakeup + costs.wakeup_remote + costs.ipi + costs.ipi_idle;
-    out_of_idle(machine) + turns * (sent + costs.idle_exit + costs.schedule).as_nanos()
+    let sent = costs.wakeup + costs.wakeup_remote + costs.ipi + costs.ipi_idle + costs.ipi_halted;
+    out_of_idle(machine) + turns * (sent + costs.idle_exit + costs.halt_exit + costs.schedule).as_nanos()
 }
 
 struct Watcher<F> {

@@ -60,6 +60,11 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     let far = wakes + ns(costs.pipe_far) + ns(costs.wakeup_remote);
     add("write_that_wakes_on_a_busy_cpu", far);
     add("write_that_wakes_on_an_idle_cpu", far + ns(costs.ipi_idle));
+    for (how, halted, exit) in [("idle", 0.0, 0.0), ("halted", ns(costs.ipi_halted), ns(costs.halt_exit))] {
+        let write = far + ns(costs.ipi_idle) + halted;
+        add(&format!("writes_that_wake_on_an_{how}_cpu"), write);
+        add(&format!("delay_of_a_task_woken_on_an_{how}_cpu"), write + 2_000.0 + exit);
+    }
     add("write_that_preempts_on_a_busy_cpu", far + ns(costs.wakeup_far) + ns(costs.ipi));
     add("write_that_wakes_on_a_switching_cpu", far + ns(costs.wakeup_far));
     let visited = ns(costs.switch) + exchange / 2.0 + ns(costs.pipe_far) + ns(costs.block);
@@ -78,7 +83,9 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     add("half_round_trip_there", wakes + 2.0 * ns(costs.pipe_far) + there);
     add("run_of_a_task_woken_on_an_idle_cpu", visited + ns(costs.idle_charged));
     add(LATE_SHORT, 30_000.0);
-    add(LATE_LONG, 30_000.0 + ns(costs.tick_restart));
+    // With a tick each 4 ms: of sleeps of 1, 3 and 9 ms.
+    add(LATE_LONGER, 30_000.0 + 2.0 * ns(costs.halt_deeper));
+    add(LATE_LONG, 30_000.0 + 8.0 * ns(costs.halt_deeper) + ns(costs.tick_restart));
     let (operation, around) = (ns(costs.operation), ns(costs.switch) + ns(costs.reap));
     add("runner_s_exchange_of_a_byte", exchange + 2.0 * operation);
     add("computation", COMPUTATION as f64 + operation + ns(costs.compute));
@@ -123,6 +130,8 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     add("sleep_by_turns", sleep);
     add("interrupt_that_wakes_here", ns(costs.wakeup) + ns(costs.interrupt));
     add("tick", ns(costs.tick));
+    add("hypervisor_s_tick", ns(costs.steal));
+    add("hypervisor_s_tick_period", ns(costs.steal_period));
     add("migration", ns(costs.migration));
     add("newidle_balance", ns(costs.newidle));
     all
@@ -145,12 +154,17 @@ fn example() -> Costs {
         schedule_far: ns(2_100),
         ipi: ns(2_300),
         ipi_idle: ns(3_100),
+        ipi_halted: ns(15_300),
         ipi_taken: ns(1_300),
         idle_exit: ns(18_000),
+        halt_exit: ns(8_200),
+        halt_deeper: ns(1_400),
         idle_charged: ns(9_500),
         idle_switch: Time::ZERO,
         tick_restart: ns(2_100),
         tick: ns(1_500),
+        steal: ns(27_000),
+        steal_period: ns(1_000_000),
         system_call: ns(160),
         pipe_write: ns(140),
         pipe_read: ns(180),
@@ -215,18 +229,18 @@ fn computing_by_clocks_costs_at_least_a_nanosecond() {
         let whole = COMPUTATION as f64 + beyond;
         let spread = Spread { median_ns: whole, p25_ns: whole, p75_ns: whole, samples: 8 };
         measured.insert("computation".to_owned(), spread);
-        derive(&measured, 2).costs.compute
+        derive(&measured, 2, 250).costs.compute
     };
     assert_eq!([-49.0, 0.4, 45.0].map(with), [1, 1, 45].map(Time::from_nanos));
-    assert_eq!(derive(&BTreeMap::new(), 2).costs.compute, Time::ZERO);
+    assert_eq!(derive(&BTreeMap::new(), 2, 250).costs.compute, Time::ZERO);
 }
 
 #[test]
 fn the_parts_are_found_again() {
     let costs = example();
-    let derived = derive(&measured(&costs), 2);
+    let derived = derive(&measured(&costs), 2, 250);
     assert_eq!(derived.costs, costs);
-    assert_eq!(derived.spread.len(), 67);
+    assert_eq!(derived.spread.len(), 72);
     assert!(derived.notes.is_empty(), "{:?}", derived.notes);
 }
 
@@ -236,7 +250,7 @@ fn what_is_not_measured_is_unknown_and_said() {
     measured.retain(|name, _| {
         !["there", "busy", "idle_cpu", "migration"].iter().any(|of_several| name.contains(of_several))
     });
-    let derived = derive(&measured, 1);
+    let derived = derive(&measured, 1, 250);
     assert_eq!(derived.costs.unknown, BETWEEN);
     let zero = [derived.costs.wakeup_remote, derived.costs.idle_exit, derived.costs.migration];
     assert_eq!(zero, [Time::ZERO; 3]);
@@ -251,7 +265,7 @@ fn an_interrupt_that_took_nothing_was_not_measured() {
     if let Some(idle) = measured.get_mut("write_that_wakes_on_an_idle_cpu") {
         *idle = idle.less(3_200.0);
     }
-    let derived = derive(&measured, 2);
+    let derived = derive(&measured, 2, 250);
     assert_eq!(derived.costs.unknown, ["ipi_idle"]);
     assert!(derived.notes.iter().any(|note| note == "ipi_idle: -100 ns, so it is unknown"), "{:?}", derived.notes);
 }
@@ -263,19 +277,19 @@ fn a_timer_s_interrupt_takes_no_more_than_a_round_has_left() {
     if let Some(round) = measured.get_mut("sleep_by_turns") {
         *round = round.less(700.0);
     }
-    let Costs { interrupt, timer_taken, sleep_timer, .. } = derive(&measured, 2).costs;
+    let Costs { interrupt, timer_taken, sleep_timer, .. } = derive(&measured, 2, 250).costs;
     assert_eq!([interrupt, timer_taken, sleep_timer].map(Time::as_nanos), [240, 150, 0]);
 }
 
 #[test]
 fn a_cpu_that_others_keep_busy_starts_no_tick() {
     let mut measured = measured(&example());
-    // Sleepers come 30 us and 4 ms late, which is another task's slice.
+    // Sleepers come 30 us and 4 ms late, which is another task's slice, and of that 8 * 1.4 us are from a longer idle period.
     let late = Spread { median_ns: 4e6, p25_ns: 4e6, p75_ns: 9e6, samples: 8 };
     measured.insert(LATE_LONG.to_owned(), late);
-    let derived = derive(&measured, 2);
+    let derived = derive(&measured, 2, 250);
     assert_eq!(derived.costs.tick_restart, Time::ZERO);
-    assert!(derived.notes.iter().any(|note| note.contains("tick_restart: 3970000 ns")), "{:?}", derived.notes);
+    assert!(derived.notes.iter().any(|note| note.contains("tick_restart: 3958800 ns")), "{:?}", derived.notes);
     assert_eq!(derived.spread["tick_restart"].samples, 8);
 }
 
@@ -286,7 +300,7 @@ fn a_part_larger_than_its_whole_is_zero_and_said() {
     if let Some(busy) = measured.get_mut("write_that_wakes_on_a_busy_cpu") {
         *busy = busy.less(300.0);
     }
-    let derived = derive(&measured, 2);
+    let derived = derive(&measured, 2, 250);
     assert_eq!(derived.costs.wakeup_remote, Time::ZERO);
     assert!(derived.notes.iter().any(|note| note.contains("wakeup_remote: -100 ns")), "{:?}", derived.notes);
 }
