@@ -103,8 +103,8 @@ def test_the_page_says_which_goals_the_kernel_itself_misses() -> None:
         "host": Found("6.18.1", 2, "host", [_predicted([143.0], [100.0, 120.0])]),
         "vm:6.1": Found("6.1.0", 1, "instructions", [_predicted([130.0], [100.0, 100.0])]),
     }
-    text = page(replace(plan, earlier=("abc: a fault.",)), found, "Seeds 0 to 1.", {})
-    assert "## Earlier draws\n\n* abc: a fault.\n\n## Every workload" in text
+    text = page(replace(plan, others=("abc: a fault.",)), found, "Seeds 0 to 1.", {})
+    assert "## Other draws\n\n* abc: a fault.\n\n## Every workload" in text
     assert "**0 of 2 goals are met.** Of the other 2 the kernel's\nown runs miss 1, too." in text
     assert "| 80% within 15.0 % | 0%: no | 0%: no |" in text
     assert "| 80% within 15.0 % | 0%: no | 100%: yes |" in text

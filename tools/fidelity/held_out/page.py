@@ -117,8 +117,8 @@ def page(
         lines += ["## What guests of several CPUs can show", "", "\n\n".join(said), ""]
     lines += programs
     lines += _apart(lines_of_behaviour)
-    if plan.earlier:
-        lines += ["## Earlier draws", "", *(f"* {one}" for one in plan.earlier), ""]
+    if plan.others:
+        lines += ["## Other draws", "", *(f"* {one}" for one in plan.others), ""]
     lines += ["## Every workload", ""]
     for place, there in found.items():
         lines += section(f"{place}: errors", _drawn_head(plan), _draws(plan, there.workloads))

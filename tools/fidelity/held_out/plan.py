@@ -34,7 +34,7 @@ class Plan:
         workloads: that are drawn.
         places: where they run.
         goals: by metric.
-        earlier: what draws before this one came to, and why one was ended.
+        others: what other draws came to, and why one was ended.
     """
 
     runs: int
@@ -42,7 +42,7 @@ class Plan:
     workloads: int
     places: tuple[str, ...]
     goals: Mapping[Metric, Goal]
-    earlier: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -57,8 +57,8 @@ class Plan:
             unknown = set(goals) - set(get_args(Metric))
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
-            places, earlier = tuple(value.pop("places")), tuple(value.pop("earlier", ()))
-            found = cls(goals=goals, places=places, earlier=earlier, **value)
+            places, others = tuple(value.pop("places")), tuple(value.pop("others", ()))
+            found = cls(goals=goals, places=places, others=others, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
