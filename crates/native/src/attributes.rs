@@ -33,8 +33,8 @@ pub(crate) fn set_policy(attributes: &Attributes) -> io::Result<()> {
     sched_setattr(SchedAttr { policy, priority, nice, runtime, ..SchedAttr::default() })
 }
 
-/// Whether the calling thread has that policy and nice level, which it has inherited. Asking for them again would not be for nothing: from 6.18 on
-/// it loses what protects its slice (`set_protect_slice`).
+/// Whether the calling thread has that policy and nice level, which it has inherited. Asking for them again changes something: from 6.12 on
+/// it is requeued (`sched_setattr`), and from 6.18.17 on it loses the protection of its slice, which begins with a pick (`set_next_entity`).
 pub(crate) fn has_policy(attributes: &Attributes) -> bool {
     let (policy, _) = number(attributes.policy);
     let fair = matches!(attributes.policy, Policy::Other | Policy::Batch | Policy::Idle);

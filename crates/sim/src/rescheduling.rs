@@ -19,12 +19,14 @@ impl<S: EventSink> Engine<'_, S> {
     pub(crate) fn ipi_to(&self, cpu: u32) -> u64 {
         let record = &self.arena.cpus[cpu as usize];
         let told = record.resched_at != NEVER || record.leaving;
-        let idles = record.current == NONE;
-        match idles {
-            _ if told => 0,
-            true => self.prices.ipi_idle(record.halted(self.now).is_some()),
-            false if self.must_switch(cpu) => self.prices.ipi(),
-            false => 0,
+        if told {
+            0
+        } else if record.current == NONE {
+            self.prices.ipi_idle(record.halted(self.now).is_some())
+        } else if self.must_switch(cpu) {
+            self.prices.ipi()
+        } else {
+            0
         }
     }
 

@@ -32,6 +32,11 @@ fn wakings(events: &[Event]) -> Vec<u32> {
     events.iter().filter_map(waking).collect()
 }
 
+/// When a task comes, in microseconds.
+fn comes(events: &[Event], task: u32) -> Vec<u64> {
+    switches(events).into_iter().filter(|(_, _, next)| *next == task).map(|(time, _, _)| time).collect()
+}
+
 #[test]
 fn two_hogs_take_turns_of_a_tick() {
     // 6.1 on one CPU: latency 6 ms for two tasks makes slices of 3 ms, so at 250 Hz the first tick that finds more than that is the one at
@@ -345,10 +350,8 @@ fn a_remote_cpu_takes_longer_out_of_a_long_idle_period() {
     let reader = task("reader", 1, fifo(1), vec![Step::Loop { count: 3, steps: vec![read("c", 1)] }]);
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
     let (_, events) = run(&both, "6.1", &Machine::new(2, costs));
-    let comes: Vec<u64> =
-        switches(&events).iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time).collect();
     // The writer is at 1054 after the first message, at 3058 after the second one and at 8062 after the third.
-    assert_eq!(comes, [100, 1054 + 58, 3058 + 58, 8062 + 58 + 20]);
+    assert_eq!(comes(&events, 1), [100, 1054 + 58, 3058 + 58, 8062 + 58 + 20]);
 }
 
 /// A reader on CPU 1, and a writer on CPU 0 that computes for 1 ms before it wakes the reader.
@@ -381,9 +384,9 @@ fn the_waker_of_an_idle_cpu_pays_for_the_interrupt() {
 fn a_cpu_that_has_idled_for_long_was_given_away() {
     // Idling for 200 µs or more costs the waker 7 µs beyond the 3 of its interrupt, and the way out of idle takes 30 beyond 10; and so it is after
     // the next idle period, however short, as the hypervisor has stopped polling. Both CPUs idled before the run: the writer comes at 40; the reader
-    // comes at 80 at the latest, and sleeps at once. At 540 the reader has idled for 460 or more: the writer is at 550, the reader comes at 550 + 40. At 600 it has idled for 10,
-    // but for long the time before: the writer is at 610, the reader comes at 650. At 660 it has idled for 10, and for 10 before: the writer
-    // pays 3, and the reader comes at 663 + 10.
+    // comes at 80 at the latest, and sleeps at once. At 540 the reader has idled for 460 or more: the writer is at 550, the reader comes at 550 + 40.
+    // At 600 it has idled for 10, but for long the time before: the writer is at 610, the reader comes at 650. At 660 it has idled for 10, and for
+    // 10 before: the writer pays 3, and the reader comes at 663 + 10.
     let costs = Costs {
         ipi_idle: micros(3),
         ipi_halted: micros(7),
@@ -397,9 +400,7 @@ fn a_cpu_that_has_idled_for_long_was_given_away() {
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
     for release in common::RELEASES {
         let (outcome, events) = run(&both, release, &Machine::new(2, costs.clone()));
-        let all = switches(&events);
-        let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
-        assert_eq!(comes.skip(1).collect::<Vec<_>>(), [590, 650, 673], "{release}");
+        assert_eq!(comes(&events, 1)[1..], [590, 650, 673], "{release}");
         assert_eq!(outcome.tasks[0].life_ns, 663_000, "{release}");
     }
 }
@@ -413,9 +414,7 @@ fn a_timer_too_waits_for_a_cpu_that_was_given_away() {
     let alone = workload(vec![task("sleeper", 1, fifo(1), sleeps.to_vec())]);
     for release in common::RELEASES {
         let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
-        let all = switches(&events);
-        let comes = all.iter().filter(|(_, _, next)| *next == 0).map(|(time, _, _)| *time);
-        assert_eq!(comes.collect::<Vec<_>>(), [40, 180, 290, 530], "{release}");
+        assert_eq!(comes(&events, 0), [40, 180, 290, 530], "{release}");
     }
 }
 
@@ -428,9 +427,7 @@ fn a_cpu_that_was_given_away_for_longer_comes_back_later() {
     let alone = workload(vec![task("sleeper", 1, fifo(1), sleeps.to_vec())]);
     for release in common::RELEASES {
         let (_, events) = run(&alone, release, &Machine::new(1, costs.clone()));
-        let all = switches(&events);
-        let comes = all.iter().filter(|(_, _, next)| *next == 0).map(|(time, _, _)| *time);
-        assert_eq!(comes.collect::<Vec<_>>(), [40, 3_310, 18_448], "{release}");
+        assert_eq!(comes(&events, 0), [40, 3_310, 18_448], "{release}");
     }
 }
 
@@ -450,9 +447,7 @@ fn a_hypervisor_s_tick_delays_the_wake_up_that_it_falls_into() {
     let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
     let both = with_channels(workload(vec![task("writer", 1, fifo(1), steps), reader]), ChannelKind::Pipe, &["c"]);
     let (outcome, events) = run(&both, "6.1", &Machine::new(2, costs));
-    let all = switches(&events);
-    let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
-    assert_eq!(comes.collect::<Vec<_>>(), [100, 564]);
+    assert_eq!(comes(&events, 1), [100, 564]);
     assert_eq!(outcome.tasks[0].life_ns, 594_000);
 }
 
@@ -464,9 +459,7 @@ fn a_tick_between_a_wake_up_and_the_switch_delays_it() {
     let reader = task("reader", 1, fifo(1), vec![read("c", 1)]);
     let both = with_channels(workload(vec![writer, reader]), ChannelKind::Pipe, &["c"]);
     let (_, events) = run(&both, "6.1", &Machine::new(2, costs));
-    let all = switches(&events);
-    let comes = all.iter().filter(|(_, cpu, next)| (*cpu, *next) == (1, 1)).map(|(time, _, _)| *time);
-    assert_eq!(comes.collect::<Vec<_>>(), [100, 3_990 + 54 + 30]);
+    assert_eq!(comes(&events, 1), [100, 3_990 + 54 + 30]);
 }
 
 #[test]

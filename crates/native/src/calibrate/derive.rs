@@ -6,8 +6,8 @@ use schedlab_model::{Costs, Time};
 
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
 use super::labels::{
-    BURST, BURST_HERE, BURST_THERE, FEW_HOP, FLOWS, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
-    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
+    BURST, BURST_HERE, BURST_THERE, DELAYS, FEW_HOP, FLOWS, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
+    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
 };
 use super::messages::{PAGE, PAGES};
 use super::stats::Spread;
@@ -380,11 +380,11 @@ fn waking(found: &mut Found<'_>) {
     found.cost("ipi", found.direct("write_that_preempts_on_a_busy_cpu"), far + found.get("wakeup_far"));
     found.cost("ipi_idle", found.direct("write_that_wakes_on_an_idle_cpu"), far);
     // What a hypervisor takes besides, of the waker and until the woken task runs.
-    let further = |of: &str| {
-        let [halted, idle] = ["halted", "idle"].map(|how| found.direct(&format!("{of}_on_an_{how}_cpu")));
+    let further = |names: [&str; 2]| {
+        let [idle, halted] = names.map(|name| found.direct(name));
         Some(halted?.less(idle?.median_ns))
     };
-    let [writes, delay] = ["writes_that_wake", "delay_of_a_task_woken"].map(further);
+    let [writes, delay] = [WRITES, DELAYS].map(further);
     found.cost("ipi_halted", writes, 0.0);
     found.cost("halt_exit", delay, found.get("ipi_halted"));
     // The woken task went to sleep in its read before: it ends that and sleeps in the next.

@@ -41,12 +41,12 @@ pub(crate) fn interruptions(bench: &Bench, hz: u32) -> Interruptions {
         }
         last = now;
     }
-    told_apart(&gaps, 1_000_000_000 / u64::from(hz.max(1)), span, usual)
+    by_origin(&gaps, 1_000_000_000 / u64::from(hz.max(1)), span, usual)
 }
 
 /// Which gaps of a time of that span, by start and length, are ticks of this period, and which a hypervisor's; each of them contains a look at the
 /// clock that is as `usual`.
-fn told_apart(gaps: &[(u64, u64)], tick: u64, span: u64, usual: f64) -> Interruptions {
+fn by_origin(gaps: &[(u64, u64)], tick: u64, span: u64, usual: f64) -> Interruptions {
     let own = |lengths: Vec<u64>| lengths.into_iter().map(|length| length as f64 - usual).collect();
     let (ticks, others) = recurring(gaps, tick);
     let steals = HYPERVISORS.into_iter().find_map(|period| {
@@ -186,13 +186,13 @@ mod tests {
         let steals = (0..40).map(|number| (number * 1_000_000 + 700_000, 28_000));
         let mut gaps: Vec<(u64, u64)> = ticks.chain(steals).chain([(1_300_000, 30_000)]).collect();
         gaps.sort_unstable();
-        let found = told_apart(&gaps, 4_000_000, 40_000_000, 1_000.0);
+        let found = by_origin(&gaps, 4_000_000, 40_000_000, 1_000.0);
         let expected =
             Interruptions { ticks: vec![40_000.0; 10], steals: vec![27_000.0; 40], period: vec![1_000_000.0] };
         assert_eq!(found, expected);
         // Without a hypervisor's there is no other tick.
         gaps.retain(|(_, length)| *length != 28_000);
-        let found = told_apart(&gaps, 4_000_000, 40_000_000, 1_000.0);
+        let found = by_origin(&gaps, 4_000_000, 40_000_000, 1_000.0);
         assert_eq!(found, Interruptions { ticks: vec![40_000.0; 10], ..Interruptions::default() });
     }
 }

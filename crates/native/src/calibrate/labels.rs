@@ -5,6 +5,11 @@ pub(super) const LATE_SHORT: &str = "late_after_a_quarter_of_a_tick";
 pub(super) const LATE_LONGER: &str = "late_after_three_quarters_of_a_tick";
 pub(super) const LATE_LONG: &str = "late_after_two_ticks";
 
+/// The names of wake-ups on another CPU that has idled briefly, and on one that its hypervisor has given away: some writes' mean time, and when the
+/// woken task runs.
+pub(super) const WRITES: [&str; 2] = ["writes_that_wake_on_an_idle_cpu", "writes_that_wake_on_a_halted_cpu"];
+pub(super) const DELAYS: [&str; 2] = ["delay_of_a_task_woken_on_an_idle_cpu", "delay_of_a_task_woken_on_a_halted_cpu"];
+
 /// The names of hops in the two rings of sockets.
 pub(super) const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
 pub(super) const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";

@@ -36,8 +36,8 @@ use crate::system::{exit_now, hz, kernel, monotonic};
 use bench::Bench;
 use derive::Derived;
 use labels::{
-    BURST, BURST_HERE, BURST_THERE, FEW_HOP, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP, READ_IN_A_FLOW,
-    SEMAPHORE_HOP, WRITE_IN_A_FLOW, hop, message, sizes,
+    BURST, BURST_HERE, BURST_THERE, DELAYS, FEW_HOP, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
+    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
 };
 use stats::Samples;
 pub use stats::Spread;
@@ -196,15 +196,14 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
         let crossings = waking::crossings(bench, there)?;
         samples.add("write_that_wakes_on_a_switching_cpu", crossings.writes);
         samples.add("run_of_a_task_woken_on_a_switching_cpu", crossings.runs);
-        for (span, name) in [(waking::BRIEFLY, "idle"), (waking::LONG, "halted")] {
-            let rousings = waking::rousings(bench, there, span)?;
-            samples.add(&format!("writes_that_wake_on_an_{name}_cpu"), rousings.mean_writes());
-            samples.add(&format!("delay_of_a_task_woken_on_an_{name}_cpu"), rousings.delays);
-            if span == waking::BRIEFLY {
-                samples.add("write_that_wakes_on_an_idle_cpu", rousings.writes);
-                samples.add("run_of_a_task_woken_on_an_idle_cpu", rousings.runs);
-            }
-        }
+        let [idle, halted] = [waking::BRIEFLY, waking::LONG].map(|span| waking::rousings(bench, there, span));
+        let (idle, halted) = (idle?, halted?);
+        samples.add(WRITES[0], idle.mean_writes());
+        samples.add(WRITES[1], halted.mean_writes());
+        samples.add(DELAYS[0], idle.delays);
+        samples.add(DELAYS[1], halted.delays);
+        samples.add("write_that_wakes_on_an_idle_cpu", idle.writes);
+        samples.add("run_of_a_task_woken_on_an_idle_cpu", idle.runs);
         let preemptions = waking::preemptions(bench, there)?;
         samples.add("write_that_preempts_on_a_busy_cpu", preemptions.writes);
         samples.add("preemption_on_a_busy_cpu", preemptions.gaps);

@@ -60,10 +60,10 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     let far = wakes + ns(costs.pipe_far) + ns(costs.wakeup_remote);
     add("write_that_wakes_on_a_busy_cpu", far);
     add("write_that_wakes_on_an_idle_cpu", far + ns(costs.ipi_idle));
-    for (how, halted, exit) in [("idle", 0.0, 0.0), ("halted", ns(costs.ipi_halted), ns(costs.halt_exit))] {
+    for (place, halted, exit) in [(0, 0.0, 0.0), (1, ns(costs.ipi_halted), ns(costs.halt_exit))] {
         let write = far + ns(costs.ipi_idle) + halted;
-        add(&format!("writes_that_wake_on_an_{how}_cpu"), write);
-        add(&format!("delay_of_a_task_woken_on_an_{how}_cpu"), write + 2_000.0 + exit);
+        add(WRITES[place], write);
+        add(DELAYS[place], write + 2_000.0 + exit);
     }
     add("write_that_preempts_on_a_busy_cpu", far + ns(costs.wakeup_far) + ns(costs.ipi));
     add("write_that_wakes_on_a_switching_cpu", far + ns(costs.wakeup_far));
