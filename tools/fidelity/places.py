@@ -1,6 +1,6 @@
 """Where workloads really run: a guest whose clock counts instructions, or this machine."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ KEPT = "L0"
 """The level of a recording that is kept."""
 
 ATTEMPTS = 4
-"""Of a recording: one that lost anything is refused."""
+"""Of a recording, where one that lost anything is refused, and of a run that others disturb."""
 
 MEMORY = 1_536
 """MiB of a guest."""
@@ -87,10 +87,16 @@ class Place:
         return self._guest is None or self._guest.up
 
     def calibrate(self, *, recorded: str | None, quick: bool = False) -> Calibration:
-        """Measure what operations cost there, left alone or while a level of events is recorded."""
+        """Measure what operations cost there, left alone or while a level of events is recorded.
+
+        Raises:
+            RunError: it failed, or other work took more than a fifth of the CPU time meanwhile.
+        """
         disk = gettempdir() if self._guest is None else PLACE
         if recorded is None:
-            return calibration.calibrate(quick=quick, disk=Path(disk), guest=self._guest)
+            alone = calibration.calibrate(quick=quick, disk=Path(disk), guest=self._guest)
+            calibration.check_calm([alone])
+            return alone
         fewer = ["--quick"] if quick else []
         measure = [self._runner(), "calibrate", *fewer, "--disk", disk]
         # Without a file nothing is kept of what is recorded.
@@ -123,9 +129,15 @@ class Place:
     def run(
         self, workload: Workload, *, seed: int, timeout: float = 300.0, delays: bool = False
     ) -> Observation:
-        """Run a workload for real; with ``delays`` each task's waiting time is measured, too."""
+        """Run a workload for real; with ``delays`` each task's waiting time is measured, too.
+
+        Raises:
+            RunError: it failed, or other work disturbed it each time.
+        """
         if self._guest is None:
-            return Observation.of(host.run(workload, seed=seed, timeout=timeout, delays=delays))
+            return Observation.of(
+                undisturbed(lambda: host.run(workload, seed=seed, timeout=timeout, delays=delays))
+            )
         return Observation.of(
             vm.run(workload, self._guest, seed=seed, timeout=timeout, delays=delays)
         )
@@ -212,6 +224,24 @@ class Place:
         if self._guest is None:
             return processes.run(command, timeout=timeout)
         return self._guest.run(command, timeout=timeout)
+
+
+def undisturbed(measure: Callable[[], Outcome]) -> Outcome:
+    """Measure until others do not disturb it, at most `ATTEMPTS` times.
+
+    Raises:
+        RunError: they did each time.
+    """
+    share = 0.0
+    for _ in range(ATTEMPTS):
+        outcome = measure()
+        if outcome.disturbance is None or not outcome.disturbance.disturbed:
+            return outcome
+        share = outcome.disturbance.share
+    raise RunError(
+        f"other work took {share:.0%} of the CPU time, and disturbed each of {ATTEMPTS} runs: "
+        "end that work"
+    )
 
 
 def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
