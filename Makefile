@@ -57,7 +57,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 # tests of their own: tests/ exercises them from Python.
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
-.PHONY: docs site style check-prediction check-rankings check-drawn fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv native ext ext-object extension demo test check mutations bench clean \
+.PHONY: docs site style check-prediction check-rankings check-drawn fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv builds native ext ext-object extension demo test check mutations bench clean \
 	fmt clippy cargo-test ruff mypy stubtest pytest
 
 build: venv native ext extension
@@ -157,7 +157,11 @@ wheel: build-packages venv
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts test-packages venv native ext extension live -- fmt clippy cargo-test ruff mypy stubtest style site pytest
+	@scripts/run-parts test-packages venv builds -- fmt clippy cargo-test ruff mypy stubtest style site pytest
+
+# One at a time they leave a CPU idle: linking for release goes on in one thread.
+builds: venv
+	@$(MAKE) --no-print-directory -j2 --output-sync=target native ext extension live
 
 check: venv
 	@scripts/run-parts fmt clippy ruff mypy style

@@ -300,3 +300,24 @@ def test_waits_for_another_task_count(tmp_path: Path) -> None:
     # CPU for 100 us and its switch each time; 'busy' waits for that. What is left is the beginning,
     # some switches long.
     assert 10 * 105_000 <= _waited(work, tmp_path) <= 10 * 105_000 + 200_000
+
+
+def test_autogroup_makes_one_group_of_the_runner_and_its_tasks(tmp_path: Path) -> None:
+    # Of three tasks that compute two are in the runner's session, which has the weight of one task,
+    # and one is in a group of its own of that weight: 1/4, 1/4, 1/2. Else all are in the root
+    # group beside that group: 1/3 each.
+    work = Workload.from_dict(
+        {
+            "global": {"duration": "3s"},
+            "tasks": {
+                "one": {"loop": -1, "run": 1000},
+                "other": {"loop": -1, "run": 1000},
+                "grouped": {"loop": -1, "run": 1000, "taskgroup": "/own"},
+            },
+        }
+    )
+    for autogroup, expected in (("1", (0.25, 0.25, 0.5)), ("0", (1 / 3, 1 / 3, 1 / 3))):
+        rules = Scheduler("6.12", knobs={"autogroup": autogroup})
+        tasks = _begun(work, tmp_path, rules).tasks
+        total = sum(task.run_ns for task in tasks)
+        assert [task.run_ns / total for task in tasks] == pytest.approx(expected, abs=0.01)

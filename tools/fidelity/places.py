@@ -1,7 +1,7 @@
 """Where workloads really run: a guest whose clock counts instructions, or this machine."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import gettempdir
@@ -37,6 +37,8 @@ MEMORY = 1_536
 """MiB of a guest."""
 
 _MEMORY = "/dev/shm"  # noqa: S108
+
+_AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 DISK = 256
 """MiB of a guest's disk, where files of workloads are; a host has them among temporary ones."""
@@ -248,7 +250,7 @@ def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
     """Return the rules that stand for the kernel of a place.
 
     What a host's command line sets is no part of the kernel's release; it is this machine's, if
-    that has this kernel.
+    that has this kernel. So is whether it makes groups of sessions, as guests' kernels do not.
 
     Args:
         name: the place's name.
@@ -256,11 +258,15 @@ def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
         hz: timer interrupts a second.
 
     >>> rules_at("vm:6.1", "6.1.0-50-amd64", 250)
-    Scheduler('6.1.0', hz=250, knobs={})
+    Scheduler('6.1.0', hz=250, knobs={'autogroup': '0'})
     """
     here = facts()
-    booted = here.booted if name == "host" and kernel == here.kernel else {}
-    return Scheduler(guest_knobs.rules_of(kernel), hz=hz, knobs=booted)
+    knobs = {"autogroup": "0"}
+    if name == "host" and kernel == here.kernel:
+        with suppress(OSError):
+            knobs["autogroup"] = _AUTOGROUP.read_text(encoding="utf-8").strip()
+        knobs |= here.booted
+    return Scheduler(guest_knobs.rules_of(kernel), hz=hz, knobs=knobs)
 
 
 @contextmanager

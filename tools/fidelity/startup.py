@@ -149,7 +149,7 @@ def simulate_begun(
 
     Args:
         workload: what runs.
-        scheduler: whose rules.
+        scheduler: whose rules; with the knob ``autogroup`` set to 1 the runner is in a session.
         machine: on what.
         seed: of the random streams.
         phase_ns: how long after a tick the tasks begin.
@@ -161,7 +161,7 @@ def simulate_begun(
 
     def run(work: Workload, phase_ns: int, to: Path | None = None, origin_ns: int = 0) -> Outcome:
         return simulate(
-            work,
+            in_session(work) if scheduler.knobs.get("autogroup") == "1" else work,
             scheduler=scheduler,
             machine=machine,
             seed=seed,
@@ -187,6 +187,19 @@ def simulate_begun(
         elapsed_ns=whole.elapsed_ns - began,
         tasks=tuple(_since(task, before.get(task.name)) for task in own),
     )
+
+
+def in_session(workload: Workload) -> Workload:
+    """Return the workload with all tasks that are in no session or group in the runner's session.
+
+    A kernel with autogroup makes a group of them (`sched_autogroup_fork`,
+    ``kernel/sched/autogroup.c``).
+    """
+    value = json.loads(workload.json)
+    for task in value["tasks"]:
+        if not task.get("taskgroup"):
+            task.setdefault("session", RUNNER)
+    return Workload.from_dict(value)
 
 
 def _of_runner(machine: Machine, workload: Workload) -> Machine:

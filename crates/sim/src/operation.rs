@@ -4,7 +4,7 @@
 //! between (`PREEMPT_DYNAMIC` in its full mode: a task marked for rescheduling is switched out at once, in user and in kernel mode); what
 //! was left of the operation's time is used when the task runs again. What its effect wakes is woken at that instant. The cost of the
 //! wake-up is added to the time of the operation that follows or, where the woken task is to preempt the waker, comes before that, together
-//! with the scheduler's own pass.
+//! with the scheduler's own pass. An operation that wakes several wakes one, and the next one once that has cost its time.
 
 use schedlab_model::{CpuId, EventKind, EventSink, TaskKind, TaskState};
 use schedlab_program::Op;
@@ -13,6 +13,7 @@ use crate::SimError;
 use crate::channel::Wake;
 use crate::engine::{Engine, task_id};
 use crate::event_queue::NEVER;
+use crate::sync::WAKING;
 use crate::task::Stage;
 use crate::transfer::{plan_read, plan_write};
 use crate::wait::NONE;
@@ -175,6 +176,7 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &self.arena.tasks[task as usize];
         let (stage, time) = match record.op {
             // Latches are as hackbench's: a byte written to a pipe that no task reads and all poll.
+            Op::OpenLatch(_) if record.moved == WAKING => (Stage::Act, 0),
             Op::OpenLatch(_) => (Stage::Act, prices.write(true) + reference),
             Op::AwaitLatch(latch) if self.arena.latches[latch as usize].open => {
                 (Stage::Act, prices.system_call + reference)
@@ -307,9 +309,15 @@ impl<S: EventSink> Engine<'_, S> {
                 self.mark(task, cpu, mark);
             }
             Op::OpenLatch(latch) => {
-                record.done();
-                self.arena.latches[latch as usize].open = true;
-                while let Some(waiter) = self.arena.latches[latch as usize].waiters.pop(&self.arena.links) {
+                let place = &mut self.arena.latches[latch as usize];
+                place.open = true;
+                let waiter = place.waiters.pop(&self.arena.links);
+                if place.waiters.is_empty() {
+                    record.done();
+                } else {
+                    (record.moved, record.stage) = (WAKING, Stage::Retry);
+                }
+                if let Some(waiter) = waiter {
                     self.wake_for(task, cpu, waiter, true);
                 }
             }

@@ -10,6 +10,7 @@ use schedlab_sched::Clocks;
 
 use crate::engine::{Engine, task_id};
 use crate::event_queue::NEVER;
+use crate::sync::WAKING;
 use crate::task::Stage;
 use crate::wait::NONE;
 
@@ -105,9 +106,21 @@ impl<S: EventSink> Engine<'_, S> {
     /// that is not preempted lazily ends its present work, after which it offers that (`cond_resched` in `process_one_work`).
     #[inline]
     pub(crate) fn goes_on_in_kernel(&self, cpu: u32) -> bool {
+        if self.holds_wait_queue(cpu) {
+            return true;
+        }
         let lazy = self.sched.rules().lazy;
         let goes_on = if lazy { !self.sched.must_resched(CpuId(cpu)) } else { self.prices.ends_accesses };
         goes_on && self.prices.sleeps_within_calls && self.is_in_kernel(cpu, lazy)
+    }
+
+    /// Whether the CPU's current task has others of a wait queue to wake, whose lock it holds until then (`__wake_up_common_lock`).
+    fn holds_wait_queue(&self, cpu: u32) -> bool {
+        let current = self.arena.cpus[cpu as usize].current;
+        current != NONE && {
+            let task = &self.arena.tasks[current as usize];
+            task.moved >= WAKING && matches!(task.op, Op::OpenLatch(_) | Op::PostAll(_))
+        }
     }
 
     fn is_in_kernel(&self, cpu: u32, lazy: bool) -> bool {
@@ -120,6 +133,7 @@ impl<S: EventSink> Engine<'_, S> {
             Op::File(_) => task.stage != Stage::Fetch,
             Op::CompleteWrite => lazy || task.stage == Stage::Act || task.moved != 0,
             Op::EndWriteback | Op::Dispatch | Op::DispatchFlush => lazy || task.stage == Stage::Act,
+            Op::Broadcast(_) | Op::Barrier(_) => task.moved == WAKING,
             _ => false,
         }
     }

@@ -23,6 +23,9 @@ const EARLY: u32 = 3;
 const LAST: u32 = 4;
 const LEAVING: u32 = 5;
 
+/// Where a task has woken some of those that it wakes, one after the other.
+pub(crate) const WAKING: u32 = 6;
+
 /// The place of a task of this policy among waiters.
 fn rank(policy: Policy) -> u32 {
     match policy {
@@ -58,6 +61,7 @@ impl<S: EventSink> Engine<'_, S> {
                 _ => (Stage::Act, unless_empty(objects.mutexes[mutex as usize].waiters.is_empty())),
             },
             Op::Unlock(mutex) => (Stage::Act, unless_empty(objects.mutexes[mutex as usize].waiters.is_empty())),
+            Op::Broadcast(_) | Op::PostAll(_) | Op::Barrier(_) if record.moved >= WAKING => (Stage::Act, 0),
             Op::Signal(condition) | Op::Broadcast(condition) => {
                 (Stage::Act, unless_empty(objects.conditions[condition as usize].is_empty()))
             }
@@ -122,9 +126,8 @@ impl<S: EventSink> Engine<'_, S> {
                 }
             }
             Op::Broadcast(condition) => {
-                record.done();
-                while let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
-                    self.signal(task, cpu, woken);
+                if !self.broadcast(task, cpu, condition) {
+                    self.arena.tasks[task as usize].done();
                 }
             }
             Op::Barrier(barrier) => self.meet(task, cpu, barrier),
@@ -133,9 +136,14 @@ impl<S: EventSink> Engine<'_, S> {
                 self.post(task, cpu, semaphore);
             }
             Op::PostAll(list) => {
-                record.done();
-                let program = self.program;
-                for semaphore in &program.post_lists()[list as usize] {
+                let list = &self.program.post_lists()[list as usize];
+                let posted = record.moved.saturating_sub(WAKING);
+                if posted + 1 < list.len() as u32 {
+                    (record.moved, record.stage) = (WAKING + posted + 1, Stage::Retry);
+                } else {
+                    record.done();
+                }
+                if let Some(semaphore) = list.get(posted as usize) {
                     self.post(task, cpu, *semaphore);
                 }
             }
@@ -192,6 +200,20 @@ impl<S: EventSink> Engine<'_, S> {
             _ => return false,
         }
         true
+    }
+
+    /// Wakes the first of those that wait for a condition; whether others are left, for which the operation goes on. The wake-up of one
+    /// takes its time before the next one is woken (`wake_up_q`), and a kernel that preempts within calls may switch between the two.
+    fn broadcast(&mut self, task: u32, cpu: u32, condition: u32) -> bool {
+        if let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
+            self.signal(task, cpu, woken);
+        }
+        let left = !self.arena.objects.conditions[condition as usize].is_empty();
+        if left {
+            let record = &mut self.arena.tasks[task as usize];
+            (record.moved, record.stage) = (WAKING, Stage::Retry);
+        }
+        left
     }
 
     /// The condition that a task waits for is there: the task is woken, unless it does not sleep yet.
@@ -285,11 +307,9 @@ impl<S: EventSink> Engine<'_, S> {
         let record = &mut self.arena.tasks[task as usize];
         record.stage = Stage::Retry;
         match record.moved {
-            LAST => {
+            LAST | WAKING => {
                 record.moved = LEAVING;
-                while let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
-                    self.signal(task, cpu, woken);
-                }
+                self.broadcast(task, cpu, condition);
             }
             EARLY => {
                 record.moved = WAITING;
