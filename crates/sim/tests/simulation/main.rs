@@ -1,0 +1,44 @@
+//! The simulator, one file a behaviour.
+
+mod common;
+
+mod asleep;
+mod attribution;
+mod background;
+mod balancing;
+mod calls_on_channels;
+mod channels;
+mod custom;
+mod deadline;
+mod deadline_isolation;
+mod deferrable;
+mod departing;
+mod exits;
+mod fair_server;
+mod files;
+mod forks;
+mod grace_periods;
+mod group_properties;
+mod groups;
+mod hackbench;
+mod hardware;
+mod hotplug;
+mod hrtick;
+mod hybrids;
+mod invariants;
+mod leaves;
+mod masked;
+mod memory;
+mod push_and_pull;
+mod realtime_bandwidth;
+mod refusals;
+mod rtapp_events;
+mod rtapp_examples;
+mod skipping_ticks;
+mod sleeping;
+mod standings;
+mod thread_fair;
+mod thread_fairness;
+mod timelines;
+mod waking_several;
+mod work_conservation;
