@@ -250,7 +250,7 @@ def rules_at(name: str, kernel: str, hz: int) -> Scheduler:
     """Return the rules that stand for the kernel of a place.
 
     What a host's command line sets is no part of the kernel's release; it is this machine's, if
-    that has this kernel. So is whether it makes groups of sessions, as guests' kernels do not.
+    that has this kernel, and whether that makes groups of sessions. Guests' kernels do not.
 
     Args:
         name: the place's name.

@@ -1,6 +1,6 @@
 //! The worked examples of the kernel's own documentation, `Documentation/scheduler`: `sched-design-CFS`, `sched-nice-design`,
 //! `sched-eevdf` and what `sched-bwc` says beside its four examples (those are in `bandwidth.rs`). `sched-rt-group` and
-//! `sched-deadline`, whose examples are runs of a machine, are in `crates/sim/tests/realtime_bandwidth.rs` and `deadline*.rs`.
+//! `sched-deadline`, whose examples are runs of a machine, are in `crates/sim/tests/simulation/realtime_bandwidth.rs` and `deadline*.rs`.
 
 use schedlab_model::{CpuId, Policy, TaskId, Time};
 use schedlab_sched::GroupId;
