@@ -117,7 +117,7 @@ def test_shortest_first_is_in_the_order_of_need(capsys: pytest.CaptureFixture[st
 
 
 def test_the_template_of_a_policy_is_a_crate_that_builds_from_a_copy(tmp_path: Path) -> None:
-    """Its source is compiled and run by crates/sim/tests/simulation/custom.rs; here it is found and locked."""
+    """Its source is run by crates/sim/tests/simulation/custom.rs; here it is found and locked."""
     for name in ("crates", "Cargo.toml", "Cargo.lock"):
         (tmp_path / name).symlink_to(EXAMPLES.parent / name)
     copy = tmp_path / "examples" / "my-policy"
