@@ -109,5 +109,5 @@ def test_costs_measured_beside_other_work_are_not_kept() -> None:
         return calibration.Calibration(Costs("measured", {}), disturbance=found)
 
     calibration.check_calm([calibrated(0.2)])
-    with pytest.raises(RunError, match=r"21% of the CPU time.*allowed: 20%.*--force"):
+    with pytest.raises(RunError, match=r"21% of the CPU time.*allowed: 20%.*end that work"):
         calibration.check_calm([calibrated(0.1), calibrated(0.21)])

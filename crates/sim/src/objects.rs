@@ -66,6 +66,8 @@ pub(crate) struct Luggage {
     pub(crate) page: u64,
     /// Until when its present operation lasts.
     pub(crate) until: u64,
+    /// Those that its broadcast has yet to wake.
+    pub(crate) waking: Option<WaitQueue>,
     /// The client whose request it has not answered.
     pub(crate) client: u32,
     /// The server that has taken its connection and sleeps until its request comes.

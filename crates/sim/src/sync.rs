@@ -9,7 +9,7 @@ use schedlab_program::Op;
 
 use crate::engine::{Engine, task_id};
 use crate::task::{Stage, State};
-use crate::wait::NONE;
+use crate::wait::{NONE, WaitQueue};
 
 /// Fair tasks' place among waiters: behind every real-time one (`min(normal_prio, MAX_RT_PRIO)`).
 const FAIR: u32 = 100;
@@ -202,16 +202,25 @@ impl<S: EventSink> Engine<'_, S> {
         true
     }
 
-    /// Wakes the first of those that wait for a condition; whether others are left, for which the operation goes on. The wake-up of one
-    /// takes its time before the next one is woken (`wake_up_q`), and a kernel that preempts within calls may switch between the two.
+    /// Wakes the first of those that waited for a condition as the broadcast began; whether others are left, for which the operation goes on.
+    /// The wake-up of one takes its time before the next one is woken (`wake_up_q`), and a kernel that preempts within calls may switch between
+    /// the two: a task that waits again by then is not woken.
     fn broadcast(&mut self, task: u32, cpu: u32, condition: u32) -> bool {
-        if let Some(woken) = self.pop_urgent(|objects| &mut objects.conditions[condition as usize]) {
-            self.signal(task, cpu, woken);
-        }
-        let left = !self.arena.objects.conditions[condition as usize].is_empty();
+        let objects = &mut self.arena.objects;
+        let mut waiters = match objects.luggage(task).waking.take() {
+            Some(left) => left,
+            None => std::mem::replace(&mut objects.conditions[condition as usize], WaitQueue::EMPTY),
+        };
+        let sched = &self.sched;
+        let woken = waiters.pop_least(&mut self.arena.links, |task| rank(sched.task(task_id(task)).policy));
+        let left = !waiters.is_empty();
         if left {
+            self.arena.objects.luggage(task).waking = Some(waiters);
             let record = &mut self.arena.tasks[task as usize];
             (record.moved, record.stage) = (WAKING, Stage::Retry);
+        }
+        if let Some(woken) = woken {
+            self.signal(task, cpu, woken);
         }
         left
     }

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from schedlab.boundary.errors import InputError
+from schedlab.boundary.errors import InputError, RunError
 from schedlab.cli import options
 from schedlab.measure import calibration
 from schedlab.report.terminal import emit_json, note_all, progress, say
@@ -86,7 +86,10 @@ def command(
                 calibrated.append(calibration.calibrate(quick=quick, disk=disk, guest=guest))
                 file = output or calibration.path(guest)
     if not force:
-        calibration.check_calm(calibrated)
+        try:
+            calibration.check_calm(calibrated)
+        except RunError as error:
+            raise RunError(f"{error}, or use --force") from None
     found = calibration.median_of(calibrated)
     file = calibration.save(found, file)
     if json:

@@ -263,5 +263,5 @@ def check_calm(found: Sequence[Calibration]) -> None:
     if shares and max(shares) > MOST_DISTURBED:
         raise RunError(
             f"other work took {max(shares):.0%} of the CPU time while costs were measured; "
-            f"allowed: {MOST_DISTURBED:.0%}. Nothing was written: end that work, or use --force"
+            f"allowed: {MOST_DISTURBED:.0%}. Nothing was written: end that work"
         )

@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use common::{milliseconds, run_with, scheduler, task, workload};
+use common::{milliseconds, run_in_both_ways, run_with, scheduler, task, workload};
 use proptest::prelude::*;
 use schedlab_model::{Attributes, Event, EventKind, Machine, Policy, Scheduler, Step, Task, Time, Workload};
 use schedlab_sim::{Options, SimError};
@@ -26,10 +26,7 @@ fn at_1000_hz(release: &str) -> Scheduler {
 
 /// The switches: when (in milliseconds), and to which task. They are the same with and without skipping ticks.
 fn turns(workload: &Workload, scheduler: &Scheduler) -> Vec<(u64, u32)> {
-    let every = Options { no_tick_skip: true, ..Options::default() };
-    let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
-    let (_, again) = run_with(workload, scheduler, &Machine::ideal(1), &every).expect("a run that ends");
-    assert_eq!(events, again, "skipping ticks changes nothing");
+    let (_, events) = run_in_both_ways(workload, scheduler, &Machine::ideal(1));
     let switch = |event: &Event| match event.kind {
         EventKind::Switch { next, .. } => {
             assert_eq!(event.time.as_nanos() % MS, 0);

@@ -2,9 +2,8 @@
 
 use crate::common;
 
-use common::{microseconds, milliseconds, run_with, scheduler, task, workload};
+use common::{microseconds, milliseconds, run_in_both_ways, scheduler, task, workload};
 use schedlab_model::{Attributes, Event, EventKind, Machine, Outcome, Step, TaskKind, TaskState, Time, Workload};
-use schedlab_sim::Options;
 
 /// One that computes and ends, and one that computes on.
 fn two(first: u64, kind: TaskKind) -> Workload {
@@ -18,11 +17,7 @@ fn two(first: u64, kind: TaskKind) -> Workload {
 
 /// When the first task is switched out, in microseconds, and in which state; the same with every tick.
 fn leaves(workload: &Workload, release: &str, machine: &Machine) -> (Vec<(u64, TaskState)>, Outcome) {
-    let every = Options { no_tick_skip: true, ..Options::default() };
-    let (outcome, events) =
-        run_with(workload, &scheduler(release), machine, &Options::default()).expect("a run that ends");
-    let (_, again) = run_with(workload, &scheduler(release), machine, &every).expect("a run that ends");
-    assert_eq!(events, again, "skipping ticks changes nothing");
+    let (outcome, events) = run_in_both_ways(workload, &scheduler(release), machine);
     let left = |event: &Event| match event.kind {
         EventKind::Switch { previous, state, .. } if previous.0 == 0 => Some((event.time.as_nanos() / 1000, state)),
         _ => None,

@@ -2,16 +2,13 @@
 
 use crate::common;
 
-use common::{milliseconds, run_with, scheduler, task, workload};
+use common::{milliseconds, run_in_both_ways, run_with, scheduler, task, workload};
 use schedlab_model::{Attributes, Costs, Event, EventKind, Machine, Scheduler, Step, Time, Workload};
 use schedlab_sim::Options;
 
 /// The switches up to 24 ms: when (in nanoseconds), and to which task. They are the same with and without skipping ticks.
 fn turns(workload: &Workload, scheduler: &Scheduler) -> Vec<(u64, u32)> {
-    let every = Options { no_tick_skip: true, ..Options::default() };
-    let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
-    let (_, again) = run_with(workload, scheduler, &Machine::ideal(1), &every).expect("a run that ends");
-    assert_eq!(events, again, "skipping ticks changes nothing");
+    let (_, events) = run_in_both_ways(workload, scheduler, &Machine::ideal(1));
     let switch = |event: &Event| match event.kind {
         EventKind::Switch { next, .. } => Some((event.time.as_nanos(), next.0)),
         _ => None,

@@ -5,7 +5,7 @@
 
 use crate::common;
 
-use common::{milliseconds, run_with, scheduler, task, workload};
+use common::{milliseconds, run_in_both_ways, run_with, scheduler, task, workload};
 use schedlab_model::{Attributes, Event, EventKind, Machine, Policy, Scheduler, Step, Time, Workload};
 use schedlab_sim::Options;
 
@@ -36,10 +36,7 @@ fn hogs(fifo: u64, fair: u64) -> Workload {
 
 /// The first switches: when, and to which task.
 fn turns(workload: &Workload, scheduler: &Scheduler, count: usize) -> Vec<(u64, u32)> {
-    let every = Options { no_tick_skip: true, ..Options::default() };
-    let (_, events) = run_with(workload, scheduler, &Machine::ideal(1), &Options::default()).expect("a run that ends");
-    let (_, again) = run_with(workload, scheduler, &Machine::ideal(1), &every).expect("a run that ends");
-    assert_eq!(events, again, "skipping ticks changes nothing");
+    let (_, events) = run_in_both_ways(workload, scheduler, &Machine::ideal(1));
     switches(&events).into_iter().take(count).collect()
 }
 

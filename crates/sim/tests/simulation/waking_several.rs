@@ -80,6 +80,18 @@ fn a_broadcast_is_preempted_between_two_wake_ups_where_calls_are() {
 }
 
 #[test]
+fn a_broadcast_wakes_none_that_waits_again_meanwhile() {
+    // As above, but the first waits again at 34, while the second is woken: only the second broadcast, 5 after the third has run from 62 to 82,
+    // wakes it again.
+    let mut all = broadcast();
+    let again = all.tasks[0].steps.clone();
+    all.tasks[0].steps.extend(again);
+    all.tasks[3].steps.push(Step::Broadcast("s".into()));
+    let found = events(&all, &Machine::new(1, costs()));
+    assert_eq!(woken(&found), [(10, 0), (34, 1), (58, 2), (87, 0)]);
+}
+
+#[test]
 fn what_is_woken_first_runs_on_another_cpu_while_the_next_one_is_woken() {
     // Task 2 may run on CPU 1 alone, the others on CPU 0 alone: it is woken at 10, and 4 + 3 later the next one; by then it has run since 10 + 7,
     // when the interrupt was sent.

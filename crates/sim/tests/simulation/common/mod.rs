@@ -157,6 +157,15 @@ pub fn run_with(
     Ok((outcome, events))
 }
 
+/// Runs to the end and keeps every event: the same with every tick as with those skipped that change nothing.
+pub fn run_in_both_ways(workload: &Workload, scheduler: &Scheduler, machine: &Machine) -> (Outcome, Vec<Event>) {
+    let every = Options { no_tick_skip: true, ..Options::default() };
+    let (outcome, events) = run_with(workload, scheduler, machine, &Options::default()).expect("a run that ends");
+    let (_, again) = run_with(workload, scheduler, machine, &every).expect("a run that ends");
+    assert_eq!(events, again, "skipping ticks changes nothing");
+    (outcome, events)
+}
+
 /// Runs to the end and keeps every event.
 pub fn run(workload: &Workload, release: &str, machine: &Machine) -> (Outcome, Vec<Event>) {
     run_with(workload, &scheduler(release), machine, &Options::default()).expect("a run that ends")
