@@ -132,11 +132,12 @@ pub fn undisturbed(run: impl Fn() -> Outcome) -> Outcome {
     middle
 }
 
-/// CPU time that is near enough to what was asked for: within 1 %, more by interrupts and less by what [`undisturbed`] tells of. Besides,
-/// what the kernel does in the task's name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the
-/// end. In a virtual machine with a neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
+/// CPU time that is near enough to what was asked for: within 1 %, more by interrupts and less by what [`undisturbed`] tells of, of which
+/// 55 us were seen in the middle one of five runs beside a busy neighbour; 100 are allowed. Besides, what the kernel does in the task's
+/// name counts as its own: sleeping and waking, first touches of pages, clock reads, the report at the end. In a virtual machine with a
+/// neighbour at work, where setting a timer leaves the machine, that was seen to take 140 us a step.
 #[track_caller]
 pub fn near(found: u64, asked: u64, steps: u64) {
-    assert!(found + asked / 100 >= asked, "{found} ns of {asked}");
+    assert!(found + asked / 100 + 100_000 >= asked, "{found} ns of {asked}");
     assert!(found <= asked + asked / 100 + 250_000 * steps, "{found} ns of {asked}");
 }
