@@ -58,7 +58,7 @@ export LIBBPF_SYS_LIBRARY_PATH := $(patsubst %/,%,$(dir $(shell $(CC) -print-fil
 CARGO_TESTED := --workspace --exclude schedlab-python $(CARGO_BUILT)
 
 .PHONY: docs site style check-prediction check-rankings check-drawn fidelity-held-out fidelity-what-if tuning-benchmark tuning-page guest-kernels build build-packages test-packages wheel live venv builds native ext ext-object extension demo test check mutations bench clean \
-	fmt clippy cargo-test ruff mypy stubtest pytest
+	fmt clippy test-programs cargo-test ruff mypy stubtest pytest pytest-simulated pytest-real
 
 build: venv native ext extension
 
@@ -157,7 +157,8 @@ wheel: build-packages venv
 # --- what a developer runs ----------------------------------------------------------------------
 
 test:
-	@scripts/run-parts test-packages venv builds -- fmt clippy cargo-test ruff mypy stubtest style site pytest
+	@scripts/run-parts test-packages venv builds -- fmt ruff "pytest-simulated|clippy,test-programs,mypy,stubtest,style,site" \
+		cargo-test pytest-real
 
 # One at a time they leave a CPU idle: linking for release goes on in one thread.
 builds: venv
@@ -178,6 +179,10 @@ clippy: venv
 cargo-test:
 	PROPTEST_RNG_SEED=1 $(CARGO) test --locked --no-fail-fast $(CARGO_TESTED)
 
+# Compiled beside tests that this does not disturb.
+test-programs:
+	$(CARGO) test --locked --no-run $(CARGO_TESTED)
+
 ruff: venv
 	$(BIN)/ruff check python tools tests examples
 	$(BIN)/ruff format --check python tools tests examples
@@ -190,7 +195,18 @@ stubtest: extension
 	$(BIN)/stubtest schedlab._core
 
 pytest: build
+	rm -f $(STAMPS)/skipped
 	$(BIN)/pytest
+
+# What simulates, or asks a guest for what no other work changes; and all else, which measures this machine and runs alone.
+SIMULATED := $(addprefix tests/,corpus design experiment regression search store studies tuning tuning_benchmark test_corpus.py \
+	test_mutations.py)
+
+pytest-simulated: build
+	$(BIN)/pytest $(SIMULATED)
+
+pytest-real: build
+	$(BIN)/pytest $(addprefix --ignore=,$(SIMULATED))
 
 # Private words and over-long pages in what people read.
 style:

@@ -38,7 +38,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         if isinstance(report.longrepr, tuple)
     ]
     if _SKIPPED.parent.is_dir():
-        _SKIPPED.write_text("".join(f"{line}\n" for line in needs.skipped_lines(reasons)))
+        with _SKIPPED.open("a") as skipped:
+            skipped.writelines(f"{line}\n" for line in needs.skipped_lines(reasons))
 
 
 @pytest.fixture(autouse=True, scope="session")
