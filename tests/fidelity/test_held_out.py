@@ -103,7 +103,9 @@ def test_the_page_says_which_goals_the_kernel_itself_misses() -> None:
         "host": Found("6.18.1", 2, "host", [_predicted([143.0], [100.0, 120.0])]),
         "vm:6.1": Found("6.1.0", 1, "instructions", [_predicted([130.0], [100.0, 100.0])]),
     }
-    text = page(replace(plan, others=("abc: a fault.",)), found, "Seeds 0 to 1.", {})
+    said = replace(plan, missed=("the host: chance.",), others=("abc: a fault.",))
+    text = page(said, found, "Seeds 0 to 1.", {})
+    assert "## Why goals are missed\n\n* the host: chance.\n\n## Other draws" in text
     assert "## Other draws\n\n* abc: a fault.\n\n## Every workload" in text
     assert "**0 of 2 goals are met.** Of the other 2 the kernel's\nown runs miss 1, too." in text
     assert "| 80% within 15.0 % | 0%: no | 0%: no |" in text

@@ -14,16 +14,21 @@ const PATIENCE: u64 = 100_000_000;
 const PAUSE: u64 = 50_000;
 
 /// Stops the tasks of some process groups and stores their counters in their slots.
+///
+/// A process takes a signal by any of its threads, mostly its first, which may wait for a CPU as long as a real-time thread of its own does not
+/// sleep. So each thread that is a task is stopped by name, which stops the others of its process as well.
 pub(crate) fn stop_tasks<'a>(world: &World, groups: impl Iterator<Item = &'a libc::pid_t>) {
+    let living = || world.shared.taken().iter().filter(|slot| slot.state.load(SeqCst) == LIVING);
+    for slot in living() {
+        system::stop_thread(slot.process.load(SeqCst), slot.thread.load(SeqCst));
+    }
     for group in groups {
         // SAFETY: the groups are the tasks' own, and not all of them have been collected.
         unsafe { libc::kill(-group, libc::SIGSTOP) };
     }
     let end = monotonic();
-    for slot in world.shared.taken() {
-        if slot.state.load(SeqCst) == LIVING {
-            measure(slot, end, world.delays);
-        }
+    for slot in living() {
+        measure(slot, end, world.delays);
     }
 }
 

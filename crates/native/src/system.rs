@@ -234,6 +234,12 @@ pub(crate) fn die_with(parent: libc::pid_t) -> bool {
     }
 }
 
+/// Stops a process by one of its threads; one that is gone cannot be.
+pub(crate) fn stop_thread(process: u32, thread: u32) {
+    // SAFETY: a signal to a thread touches no memory.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGSTOP) };
+}
+
 /// The calling process's id.
 pub(crate) fn pid() -> libc::pid_t {
     // SAFETY: no preconditions.

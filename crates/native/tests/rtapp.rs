@@ -182,6 +182,29 @@ fn groups_are_cgroups_and_are_gone_afterwards() {
 }
 
 #[test]
+fn a_real_time_thread_is_stopped_as_its_time_is_over() {
+    // One on each CPU computes for 200 ms, so that their process's first thread, an ordinary one, runs on none. Where only that one was told to
+    // stop, a round of looks at what still runs preempted a thread some hundred times. The run's end does once, and a thread of the kernel's at times.
+    let cpus = std::thread::available_parallelism().expect("its CPUs can be counted").get();
+    let tasks: Vec<String> = (0..cpus)
+        .map(|cpu| format!(r#""t{cpu}": {{"policy": "SCHED_RR", "priority": 5, "cpus": [{cpu}], "run": 1000}}"#))
+        .collect();
+    let text =
+        format!(r#"{{"tasks": {{{}}}, "global": {{"duration": "200ms", "lock_pages": false}}}}"#, tasks.join(", "));
+    let output = common::feed_text(native().args(["run", "-"]), &text);
+    let line = String::from_utf8_lossy(&output.stderr);
+    if line.contains("CAP_SYS_NICE") {
+        eprintln!("SKIPPED: {line}");
+        return;
+    }
+    assert!(output.status.success(), "{line}");
+    let outcome: Outcome = serde_json::from_slice(&output.stdout).expect("an outcome is printed");
+    for task in &outcome.tasks {
+        assert!(task.involuntary < 20, "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_runaway_real_time_task_is_ended() {
     let seed = unique().to_string();
     // The most urgent tasks there can be, on every CPU that there is.

@@ -115,6 +115,8 @@ def page(
     )
     if said:
         lines += ["## What guests of several CPUs can show", "", "\n\n".join(said), ""]
+    if plan.missed:
+        lines += ["## Why goals are missed", "", *(f"* {one}" for one in plan.missed), ""]
     lines += programs
     lines += _apart(lines_of_behaviour)
     if plan.others:

@@ -34,6 +34,7 @@ class Plan:
         workloads: that are drawn.
         places: where they run.
         goals: by metric.
+        missed: why goals are missed in the draw of the page.
         others: what other draws came to, and why one was ended.
     """
 
@@ -42,6 +43,7 @@ class Plan:
     workloads: int
     places: tuple[str, ...]
     goals: Mapping[Metric, Goal]
+    missed: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
     @classmethod
@@ -57,8 +59,9 @@ class Plan:
             unknown = set(goals) - set(get_args(Metric))
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
-            places, others = tuple(value.pop("places")), tuple(value.pop("others", ()))
-            found = cls(goals=goals, places=places, others=others, **value)
+            places = tuple(value.pop("places"))
+            said = {name: tuple(value.pop(name, ())) for name in ("missed", "others")}
+            found = cls(goals=goals, places=places, **said, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
