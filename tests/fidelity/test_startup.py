@@ -195,6 +195,26 @@ def test_tasks_ask_for_what_they_are_to_have_before_they_wait() -> None:
     assert {"post_all": [waits["acquire"]] * 2} in runner
 
 
+def test_a_real_time_task_locks_its_pages_while_it_is_an_ordinary_one() -> None:
+    # The runner calls mlockall, where the file says lock_pages, and sets the policy after that.
+    hog = {"instance": 1, "loop": -1, "run": 1000}
+    tasks = {"urgent": {**hog, "policy": "SCHED_RR", "priority": 5}, "fair": hog}
+
+    def begins(locks: bool) -> dict[str, list[str]]:
+        work = Workload.from_dict(
+            {"global": {"duration": "100ms", "lock_pages": locks}, "tasks": tasks}
+        )
+        begun = json.loads(with_runner(work, duration_ns=100_000_000, begin_ns=0).json)
+        return {
+            task["name"]: [*task["steps"][0], *task["steps"][1]]
+            for task in begun["tasks"]
+            if task["name"] in tasks
+        }
+
+    assert begins(locks=True) == {"urgent": ["run", "set"], "fair": ["set", "post"]}
+    assert begins(locks=False) == {"urgent": ["set", "post"], "fair": ["set", "post"]}
+
+
 @pytest.mark.parametrize(
     ("rounds", "touched"),
     [

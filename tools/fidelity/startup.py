@@ -43,8 +43,8 @@ It is simulated where the last of them may go to sleep meanwhile, on another CPU
 _LOCKS = "5ms"
 """What a real-time task takes to lock its pages, as the ordinary task that it still is.
 
-So long `mlockall` took the runner's threads in a guest of 6.1. What counts is that this is more than
-a sleeper's credit: tasks that wait at the gate have all the same virtual time after it.
+So long `mlockall` took the runner's threads in a guest of 6.1. What counts is that this is more
+than a sleeper's credit: tasks that wait at the gate have all the same virtual time after it.
 """
 
 _TOUCHED = 12
