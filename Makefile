@@ -280,7 +280,7 @@ check-prediction: guest-kernels
 	@$(MAKE) --no-print-directory -j2 check-rankings check-drawn
 
 check-rankings:
-	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload interactive --repeats 2
+	PYTHONPATH=tools $(BIN)/python $(PREDICTION) --directory out/fidelity/check --calibrations 1 --quick --place vm:6.1 --workload interactive --repeats 2 --every 2
 
 check-drawn:
 	PYTHONPATH=tools $(BIN)/python -m fidelity.held_out validation/held-out.toml --directory out/fidelity/check-drawn --calibrations 1 --quick \

@@ -99,6 +99,12 @@ measures = ["p99"]
     assert not any(job.recorded for job in here)
     assert all(job.recorded for job in there)
     assert [len(jobs(register.repeating(2), place)) for place in register.places] == [6, 4]
+    # Of three settings the first and the third; of two the first alone, which has no ranking.
+    first = register.places[0]
+    settings = register.settings(first)
+    assert register.of([first], []).thinned(2).settings(first) == (settings[0], settings[2])
+    with pytest.raises(InputError, match="--every 2 leaves one setting"):
+        register.thinned(2)
 
 
 def test_a_run_that_fails_is_left_out_and_the_others_are_made(

@@ -24,6 +24,14 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="N",
         help="runs of each, if not as many as written down",
     )
+    parser.add_argument(
+        "--every",
+        type=int,
+        choices=range(1, 100),
+        default=1,
+        metavar="N",
+        help="try one of N settings, the first among them (%(default)s)",
+    )
     given = parser.parse_args(arguments)
     return command.carry_out(_run, given)
 
@@ -33,6 +41,7 @@ def _run(given: argparse.Namespace) -> bool:
     register = everything.of(given.place, given.workload)
     if given.repeats is not None:
         register = register.repeating(given.repeats)
+    register = register.thinned(given.every)
     collected: dict[str, Collected | str] = {}
     for place in register.places:
         there = collect(

@@ -209,3 +209,18 @@ class Register(Lines[Line]):
             for place, part in self.tried.items()
         }
         return self.model_copy(update={"tried": tried})
+
+    def thinned(self, every: int) -> "Register":
+        """Return this with one of so many settings at each place, the first among them.
+
+        Raises:
+            InputError: a place is left with fewer than two, which have no ranking.
+        """
+        tried = {
+            place: part.model_copy(update={"settings": part.settings[::every]})
+            for place, part in self.tried.items()
+        }
+        for place in self.places:
+            if len(tried[place].settings) < 2:
+                raise InputError(f"{place}: --every {every} leaves one setting; two have a ranking")
+        return self.model_copy(update={"tried": tried})
