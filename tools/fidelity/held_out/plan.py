@@ -60,8 +60,8 @@ class Plan:
             if unknown:
                 raise InputError(f"{path}: no such metric: {', '.join(sorted(unknown))}")
             places = tuple(value.pop("places"))
-            said = {name: tuple(value.pop(name, ())) for name in ("missed", "others")}
-            found = cls(goals=goals, places=places, **said, **value)
+            missed, others = (tuple(value.pop(name, ())) for name in ("missed", "others"))
+            found = cls(goals=goals, places=places, missed=missed, others=others, **value)
         except (tomllib.TOMLDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no plan of held-out workloads: {error}") from None
         for name in ("runs", "simulations", "workloads"):
