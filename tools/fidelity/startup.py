@@ -40,8 +40,10 @@ _LOOKS = "50us"
 
 It is simulated where the last of them may go to sleep meanwhile, on another CPU."""
 
+_FAIR = (None, "other", "batch", "idle")
+
 _LOCKS = "5ms"
-"""What a real-time task takes to lock its pages, as the ordinary task that it still is.
+"""What a task that is not to be fair takes to lock its pages, as the ordinary one that it still is.
 
 So long `mlockall` took the runner's threads in a guest of 6.1. What counts is that this is more
 than a sleeper's credit: tasks that wait at the gate have all the same virtual time after it.
@@ -116,7 +118,7 @@ def with_runner(
         # It is made with what its maker has, and what it is to have it asks for itself: on EEVDF
         # kernels its first deadline is that of its maker's slice.
         asks = task.pop("attributes", None)
-        locks = value.get("lock_pages") and _is_real_time({"attributes": asks})
+        locks = value.get("lock_pages") and asks and asks.get("policy") not in _FAIR
         locked = [{"run": {"fixed": _LOCKS}}] if locks else []
         set_up = [*locked, {"set": asks}] if asks else []
         if above and task["kind"] == "process":

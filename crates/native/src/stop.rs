@@ -16,7 +16,7 @@ const PAUSE: u64 = 50_000;
 /// Stops the tasks of some process groups and stores their counters in their slots.
 ///
 /// A process takes a signal by any of its threads, mostly its first, which may wait for a CPU as long as a real-time thread of its own does not
-/// sleep. So each thread that is a task is stopped by name, which stops the others of its process as well.
+/// sleep. So the signal goes to each thread that is a task, which stops the others of its process as well.
 pub(crate) fn stop_tasks<'a>(world: &World, groups: impl Iterator<Item = &'a libc::pid_t>) {
     let living = || world.shared.taken().iter().filter(|slot| slot.state.load(SeqCst) == LIVING);
     for slot in living() {
