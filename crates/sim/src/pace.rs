@@ -287,9 +287,10 @@ impl<S: EventSink> Engine<'_, S> {
 /// Of a notification's costs what is left of the sender's interrupt and of the way out of idle where CPUs have turns.
 ///
 /// Both were measured between two CPUs that had them. The sender's was counted by a clock that went on in the other's turns, as long as its own. A waker's
-/// turn lasts until it sleeps, so that a round trip contains its read, too, and how it went to sleep.
+/// turn lasts until it sleeps, so that a round trip contains its read up to that, too, and how it went to sleep.
 pub(crate) fn between_turns(costs: &Costs) -> (Time, Time) {
     let write = costs.system_call + costs.pipe_write + costs.wakeup + costs.wakeup_remote;
-    let sleeps = costs.system_call + costs.pipe_read + costs.block;
+    let read = (costs.system_call + costs.pipe_read).as_nanos();
+    let sleeps = Time::from_nanos(read - read / 2) + costs.block;
     (Time::from_nanos(costs.ipi.saturating_sub(write).as_nanos() / 2), costs.idle_exit.saturating_sub(sleeps))
 }

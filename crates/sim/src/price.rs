@@ -82,7 +82,6 @@ pub(crate) struct Prices {
     /// pipe, waking a delayed task is 0.7 us of 2.5 cheaper on 6.12, and 0.2 to 0.4 of 1.9 on 7.2.
     pub(crate) delayed_dequeue_pass: u64,
     pub(crate) delayed_dequeue_wakeup: u64,
-    goes_back: bool,
     /// Sleeping until a timer expires: a system call, setting the timer, and going to sleep.
     pub(crate) sleep: u64,
     /// Further where no timer of the CPU expires earlier.
@@ -203,8 +202,6 @@ impl Prices {
         let pass_to_sleep = if sleeps_within_calls { costs.schedule.min(costs.block) } else { Time::ZERO };
         let dequeue = dequeue_in_pass(costs, pass_to_sleep);
         let depart = if cpus > 1 { pass_to_sleep + dequeue } else { Time::ZERO };
-        // Among several CPUs the next task is charged from the end of the pass on.
-        let dequeue = if cpus > 1 { Time::ZERO } else { dequeue };
         let (ipi, idle_exit) = if machine.speed.turns { between_turns(costs) } else { (costs.ipi, costs.idle_exit) };
         let delayed_dequeue_wakeup = (costs.lingering.as_nanos() / 4).min(costs.wakeup.as_nanos());
         let block = costs.block.saturating_sub(depart);
@@ -284,7 +281,6 @@ impl Prices {
             dequeue: dequeue.as_nanos(),
             delayed_dequeue_pass: costs.lingering.as_nanos() - delayed_dequeue_wakeup,
             delayed_dequeue_wakeup,
-            goes_back: cpus == 1,
             sleep: call(costs.block.saturating_add(costs.sleep_timer)),
             next_timer: costs.next_timer.as_nanos(),
             interrupt: costs.interrupt.as_nanos(),
@@ -447,10 +443,10 @@ impl Prices {
 
     /// What of a call that takes `entry` comes before it sleeps. A socket's has taken no message from its queue by then (`unix_stream_read_generic`) and
     /// has done no more than a pipe's: on 6.1 a task waits 5.6 us while its waker goes to sleep for a socket, and 6.1 for a pipe.
-    /// On one CPU half of it comes once the task is back.
+    /// Half of it comes once the task is back.
     fn way_in(&self, entry: u64) -> u64 {
         let first = entry.min(self.read[1].max(self.write[1]));
-        if self.goes_back { first - first / 2 } else { first }
+        first - first / 2
     }
 
     pub(crate) const fn fork(&self, kind: TaskKind) -> u64 {

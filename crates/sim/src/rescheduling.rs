@@ -300,7 +300,7 @@ impl<S: EventSink> Engine<'_, S> {
     /// [`Engine::touch`] for a pass of the scheduler that ends now, as the current task is switched out in `state`. The queue's clock is
     /// read as the pass begins (`update_rq_clock` in `__schedule`): the rules charge the pass to the next task.
     ///
-    /// Among several CPUs the clock is that of the end: a CPU reads it again as it looks for work on the others' queues.
+    /// A CPU of several that is about to idle is taken to read it at the end: it reads it again as it looks for work on the others' queues.
     ///
     /// Where a wake-up has marked the current task, the clock is not read again (`rq_clock_skip_update` in `check_preempt_curr`, later
     /// `wakeup_preempt`): the rules charge all since the wake-up to the next task.
@@ -320,7 +320,7 @@ impl<S: EventSink> Engine<'_, S> {
             record.acting_tick = record.next_tick;
             return self.sched.set_clocks(CpuId(cpu), Clocks::all(clock));
         }
-        if self.arena.cpus.len() > 1 {
+        if !self.charges_the_next(cpu) {
             return self.touch(cpu);
         }
         let dequeue = if self.dequeues(cpu) { self.prices.dequeue } else { 0 };
@@ -337,6 +337,13 @@ impl<S: EventSink> Engine<'_, S> {
         };
         let began = Time::from_nanos(self.now.saturating_sub(pass)).max(self.sched.clock(CpuId(cpu)));
         self.sched.set_clocks(CpuId(cpu), Clocks::all(began));
+    }
+
+    /// Whether the CPU's pass is a part of the next task's time: on one CPU, and where another task waits for the current one's.
+    #[inline(always)]
+    pub(crate) fn charges_the_next(&self, cpu: u32) -> bool {
+        let record = &self.arena.cpus[cpu as usize];
+        self.arena.cpus.len() == 1 || record.current != NONE && self.sched.nr_awake(CpuId(cpu)) > 1
     }
 
     /// Whether an idle CPU has to leave idle before it takes a sleeper's timer; the timer is then put off until it has. Where a task was

@@ -396,7 +396,9 @@ fn waking(found: &mut Found<'_>) {
     let alone = found.direct("preemption_on_a_busy_cpu").filter(|spread| spread.samples >= FEWEST_ALONE);
     found.cost("ipi_taken", alone, away);
     let parts = ["switch", "schedule", "wakeup", "wakeup_remote", "ipi_idle"].map(|name| found.get(name));
-    let half = exchange / 2.0 + 2.0 * pipe + parts.iter().sum::<f64>();
+    // Back on its CPU the reader ends its call.
+    let back = (found.get("system_call") + found.get("pipe_read")) / 2.0;
+    let half = exchange / 2.0 + back + 2.0 * pipe + parts.iter().sum::<f64>();
     found.cost("idle_exit", found.undisturbed("half_round_trip_there"), half);
     // Turns of the waker's CPU, where it has such, only ever make that longer.
     found.cost("idle_charged", found.undisturbed("run_of_a_task_woken_on_an_idle_cpu"), visit);

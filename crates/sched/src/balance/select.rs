@@ -384,7 +384,7 @@ impl<D: Decider> Sched<D> {
     }
 
     /// `nr_running` without delayed tasks.
-    pub(crate) fn nr_awake(&self, cpu: CpuId) -> u32 {
+    pub fn nr_awake(&self, cpu: CpuId) -> u32 {
         // cfs_h_nr_delayed
         self.rqs[cpu.index()].nr_running.wrapping_sub(self.cfs_rq(cpu).h_nr_delayed)
     }

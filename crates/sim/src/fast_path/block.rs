@@ -118,11 +118,17 @@ impl<S: EventSink> Engine<'_, S> {
         task: u32,
         time: u64,
     ) -> Result<(), SimError> {
-        let (now, arena) = (self.now, &mut self.arena);
-        arena.timers.push(now, time, task);
+        let now = self.now;
+        self.arena.timers.push(now, time, task);
+        let state = TaskState::Interruptible;
+        // The short way reads the clock at the end of the pass.
+        if !FREE && self.prices.depart > 0 && self.charges_the_next(cpu) {
+            self.switch(cpu, state);
+            return self.operate(cpu, false);
+        }
+        let arena = &mut self.arena;
         let record = known!(mut arena.cpus[cpu as usize]);
         let left = known!(mut arena.tasks[task as usize]);
-        let state = TaskState::Interruptible;
         let Some(next) = self.sched.flat_block::<EEVDF>(CpuId(cpu)) else {
             record.acting_tick = record.next_tick;
             self.switch(cpu, state);

@@ -138,7 +138,7 @@ impl<S: EventSink> Engine<'_, S> {
         } else {
             (self.wakeup_elsewhere(target, home), self.way_out_of_idle(target))
         };
-        let cost = self.prices.wakeup + self.wakeup_preempt(task, target) + remote;
+        let cost = self.prices.wakeup + self.wakeup_preempt(task, target) - self.delayed_dequeue_wakeup(task) + remote;
         if !runs {
             self.queued(task, target, home, cost, exit);
             self.charge_way_out(target, exit, target == home);

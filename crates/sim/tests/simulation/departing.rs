@@ -13,7 +13,7 @@ const IDLE: u32 = u32::MAX;
 
 /// In microseconds: a wake-up 4, of another CPU's task 3 more; an idle CPU sees a notification 5 later; a pass of the scheduler 6, a switch
 /// 10; going to sleep 1 + 8, of which the pass is 6, and of the rest a call's 1 lies before the last look and 1 is the dequeue. So a task that goes to
-/// sleep looks for the last time 2 after it began and is off 9 after it did.
+/// sleep looks for the last time 2 after it began and is off 9 after it did. A read takes 2, of which 1 comes before it sleeps.
 fn costs() -> Costs {
     Costs {
         wakeup: micros(4),
@@ -22,6 +22,7 @@ fn costs() -> Costs {
         schedule: micros(6),
         switch: micros(10),
         system_call: micros(1),
+        pipe_read: micros(1),
         block: micros(8),
         ..Costs::ideal()
     }
@@ -69,13 +70,13 @@ fn write_after(time: u64) -> Workload {
 
 #[test]
 fn what_is_written_before_the_last_look_is_found_awake() {
-    // The reader looks at 23. The write takes 1: at 21 + 1 = 22, or at 23 just before (the lower CPU is first). It goes on at 23, until
-    // 53. No task was woken: the writer goes on, 5, until 27 or 28.
+    // The reader looks at 23. The write takes 1: at 21 + 1 = 22, or at 23 just before (the lower CPU is first). It ends its read
+    // by 24, and computes until 54. No task was woken: the writer goes on, 5, until 27 or 28.
     for (time, end) in [(0, 27), (1, 28)] {
         for release in common::RELEASES {
             let (outcome, events) = run(&write_after(time), release, &Machine::new(2, costs()));
             let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
-            assert_eq!(after, [(end, 0, IDLE), (53, 1, IDLE)], "{release}");
+            assert_eq!(after, [(end, 0, IDLE), (54, 1, IDLE)], "{release}");
             assert_eq!((woken(&events), outcome.tasks[1].voluntary), (vec![], 0));
         }
     }
@@ -84,19 +85,19 @@ fn what_is_written_before_the_last_look_is_found_awake() {
 #[test]
 fn what_is_written_after_the_last_look_wakes_the_reader_after_the_switch() {
     // At 25 the reader has looked, and it is off at 30. The switch to the idle task has interrupts off for as long as a pass, until 36:
-    // then the CPU is notified. It wakes the reader, 4, and has not idled: a pass, 6, and at 46 the reader is switched in, until 56, and
-    // computes 30. The writer notified another CPU, 3: 25 + 3 + 5.
+    // then the CPU is notified. It wakes the reader, 4, and has not idled: a pass, 6, and at 46 the reader is switched in, until 56,
+    // ends its read, 1, and computes 30. The writer notified another CPU, 3: 25 + 3 + 5.
     for release in common::RELEASES {
         let (outcome, events) = run(&write_after(3), release, &Machine::new(2, costs()));
         let after: Vec<_> = switches(&events).into_iter().filter(|(time, ..)| *time > 11).collect();
-        assert_eq!(after, [(30, 1, IDLE), (33, 0, IDLE), (46, 1, 1), (86, 1, IDLE)], "{release}");
+        assert_eq!(after, [(30, 1, IDLE), (33, 0, IDLE), (46, 1, 1), (87, 1, IDLE)], "{release}");
         assert_eq!((woken(&events), outcome.tasks[1].voluntary), (vec![(36, 1, IDLE)], 1));
     }
     // At 29 it is the same, but for the writer's end.
-    let last = [(30, 1, IDLE), (37, 0, IDLE), (46, 1, 1), (86, 1, IDLE)];
+    let last = [(30, 1, IDLE), (37, 0, IDLE), (46, 1, 1), (87, 1, IDLE)];
     assert_eq!(later(&write_after(7), "6.1", costs()), last);
     // At 31 the writer wakes a sleeper: 4 + 3, then 5 out of idle, and a pass: 31 + 18.
-    let asleep = [(30, 1, IDLE), (43, 0, IDLE), (49, 1, 1), (89, 1, IDLE)];
+    let asleep = [(30, 1, IDLE), (43, 0, IDLE), (49, 1, 1), (90, 1, IDLE)];
     assert_eq!(later(&write_after(9), "6.1", costs()), asleep);
 }
 
@@ -160,14 +161,14 @@ fn the_disk_wakes_who_departs_too() {
 
 #[test]
 fn one_cpu_looks_last() {
-    // No other CPU writes meanwhile. Of its call (1) the reader has half to do before it sleeps, and is off at 11 + 10 + 0.5 + 8 = 29.5. Of these 8,
-    // 1 joins the waiters, 6 are the pass, and 1 is the dequeue. The writer is there at 39.5, writes at 41.5 (for which it pays 4), and computes 5. The
+    // No other CPU writes meanwhile. Of its read (2) the reader has half to do before it sleeps, and is off at 11 + 10 + 1 + 8 = 30. Of these 8,
+    // 1 joins the waiters, 6 are the pass, and 1 is the dequeue. The writer is there at 40, writes at 42 (for which it pays 4), and computes 5. The
     // wake-up does not preempt, as both tasks are equal.
     let mut one = write_after(1);
     one.tasks.swap(0, 1);
     one.tasks.iter_mut().for_each(|task| task.attributes = Some(fifo(1)));
     let (_, events) = run(&one, "6.1", &Machine::new(1, costs()));
-    assert_eq!(switches(&events)[..3], [(11, 0, 0), (29, 0, 1), (50, 0, 0)]);
+    assert_eq!(switches(&events)[..3], [(11, 0, 0), (30, 0, 1), (51, 0, 0)]);
 }
 
 #[test]

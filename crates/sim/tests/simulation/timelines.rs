@@ -159,6 +159,12 @@ fn a_reader_that_slept_ends_its_call_once_it_is_back() {
     assert_eq!(switches(&events), [(2, 0, 0), (19, 0, 1), (138, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
     assert_eq!(shares(&outcome, 0), [150, 17 - 4 + (150 - 132), 0, 132 - 19]);
     assert_eq!(shares(&outcome, 1), [210, 4 + (132 - 19) + 60, 19 - 4 + (150 - 132), 0]);
+    // On one of two CPUs, which both are bound to, it is the same: another task waits there.
+    let mut bound = both.clone();
+    bound.tasks.iter_mut().for_each(|task| task.attributes.iter_mut().for_each(|own| own.affinity = vec![0]));
+    let (outcome, events) = run(&bound, "6.1", &Machine::new(2, costs.clone()));
+    assert_eq!(switches(&events), [(2, 0, 0), (19, 0, 1), (138, 0, 0), (150, 0, 1), (210, 0, IDLE)]);
+    assert_eq!([0, 1].map(|task| shares(&outcome, task)[1]), [17 - 4 + (150 - 132), 4 + (132 - 19) + 60]);
     // Where going to sleep takes no longer than joining the waiters and the pass, half of the read is left (2).
     let costs = Costs { block: micros(3), ..costs };
     let (_, events) = run(&both, "6.1", &Machine::new(1, costs));
@@ -167,8 +173,8 @@ fn a_reader_that_slept_ends_its_call_once_it_is_back() {
 
 #[test]
 fn a_socket_s_reader_has_done_no_more_than_a_pipe_s_before_it_sleeps() {
-    // A socket's read takes 20 beyond the call, a pipe's 3 and its write 2. Before it sleeps the reader has done half of what a pipe's does (2), on
-    // several CPUs all of that (4); what is left of the 21 comes once it is back, with the message.
+    // A socket's read takes 20 beyond the call, a pipe's 3 and its write 2. Before it sleeps the reader has done half of what a pipe's does (2); what is
+    // left of the 21 comes once it is back, with the message.
     //   0  the reader comes (10), begins to read (2), joins the waiters (1), and is dequeued (4): 17.
     //  17  the writer comes (10), computes (100), writes (3), which wakes the reader (4): 134.
     // 134  the reader comes (10), ends its read (19) and ends: 163.
@@ -178,11 +184,11 @@ fn a_socket_s_reader_has_done_no_more_than_a_pipe_s_before_it_sleeps() {
     let both = with_channels(workload(vec![reader, writer]), ChannelKind::Socket, &["c"]);
     let (_, events) = run(&both, "6.1", &Machine::new(1, costs.clone()));
     assert_eq!(switches(&events)[..4], [(0, 0, 0), (17, 0, 1), (134, 0, 0), (163, 0, 1)]);
-    // The reader, at home on the first of two CPUs, sleeps after 10 + 4 + 5, and the writer's message is there at 10 + 100 + 3. The wake-up (4) is
-    // the writer's; the reader comes (10) and does the other 17.
+    // The reader, at home on the first of two CPUs, sleeps after 10 + 2 + 5, and the writer's message is there at 10 + 100 + 3. The wake-up (4) is
+    // the writer's; the reader comes (10) and does the other 19.
     let (_, events) = run(&both, "6.1", &Machine::new(2, costs));
     let readers: Vec<_> = switches(&events).into_iter().filter(|(_, cpu, _)| *cpu == 0).collect();
-    assert_eq!(readers, [(0, 0, 0), (19, 0, IDLE), (117, 0, 0), (144, 0, IDLE)]);
+    assert_eq!(readers, [(0, 0, 0), (17, 0, IDLE), (117, 0, 0), (146, 0, IDLE)]);
 }
 
 #[test]

@@ -80,7 +80,9 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     }
     let there =
         ns(costs.wakeup_remote) + ns(costs.ipi_idle) + ns(costs.idle_exit) + ns(costs.schedule) + ns(costs.switch);
-    add("half_round_trip_there", wakes + 2.0 * ns(costs.pipe_far) + there);
+    // Back on its CPU, the reader ends the half of its read that is left.
+    let back = (call + ns(costs.pipe_read)) / 2.0;
+    add("half_round_trip_there", wakes + back + 2.0 * ns(costs.pipe_far) + there);
     add("run_of_a_task_woken_on_an_idle_cpu", visited + ns(costs.idle_charged));
     add(LATE_SHORT, 30_000.0);
     // With a tick each 4 ms: of sleeps of 1, 3 and 9 ms.
