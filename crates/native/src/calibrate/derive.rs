@@ -287,15 +287,19 @@ fn messages(found: &mut Found<'_>) {
         found.cost("pipe_far", Some(first), 0.0);
         found.cost("pipe_far_message", Some(message), 0.0);
     }
-    if let Some([first, _]) = far(found, "socket") {
+    if let Some([first, message]) = far(found, "socket") {
         found.cost("socket_far", Some(first), 0.0);
         // A call of so many finds the channel as the other CPU has left it.
         let first = found.get("socket_far") / FLOWS as f64;
         for (name, flow, verb) in
             [("socket_far_write", WRITE_IN_A_FLOW, "write"), ("socket_far_read", READ_IN_A_FLOW, "read")]
         {
-            let near = found.direct(&message("socket", verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
-            found.cost(name, found.direct(flow), near + first);
+            let near = found.direct(&self::message("socket", verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
+            // Where CPUs have turns there is no flow: by turns, too, each CPU's messages are the other's.
+            match found.direct(flow) {
+                Some(each) => found.cost(name, Some(each), near + first),
+                None => found.cost(name, Some(message), 0.0),
+            }
         }
     }
     // Two ways of copying alone, one cost: their mean. A socket takes memory for each message besides, and reading from one varies by more than copying takes.

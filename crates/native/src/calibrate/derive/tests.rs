@@ -247,6 +247,17 @@ fn the_parts_are_found_again() {
 }
 
 #[test]
+fn without_flows_a_socket_s_messages_take_what_they_do_in_bursts() {
+    let mut measured = measured(&example());
+    measured.retain(|name, _| name != WRITE_IN_A_FLOW && name != READ_IN_A_FLOW);
+    let derived = derive(&measured, 2, 250).costs;
+    let Costs { socket_far, socket_far_write, socket_far_read, .. } = example();
+    // Of a write and a read together only the sum is known.
+    let mean = Time::from_nanos((socket_far_write + socket_far_read).as_nanos() / 2);
+    assert_eq!([derived.socket_far, derived.socket_far_write, derived.socket_far_read], [socket_far, mean, mean]);
+}
+
+#[test]
 fn what_is_not_measured_is_unknown_and_said() {
     let mut measured = measured(&example());
     measured.retain(|name, _| {
