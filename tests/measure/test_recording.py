@@ -59,6 +59,15 @@ def _again(attempt: Callable[[], Made]) -> Made:
     pytest.skip("THIS KERNEL KEEPS LOSING EVENTS")
 
 
+def _priced(attempt: Callable[[], Recording]) -> Recording:
+    """Try again where a neighbour took as long while nothing was recorded as events cost."""
+    for _ in range(3):
+        made = attempt()
+        if made.event_ns:
+            break
+    return made
+
+
 @recordable
 def test_this_kernel_is_recorded(tmp_path: Path) -> None:
     path = tmp_path / "trace.txt.gz"
@@ -173,8 +182,9 @@ def test_a_guest_is_recorded_with_probes(
     path = tmp_path / "trace.txt.gz"
     with Guest.boot(fetched(series), append="noautogroup") as guest:
         work = Workload.parse("hackbench:groups=1,fds=2,loops=2")
-        recording = record(path, work, guest=guest)
-        lower = record(tmp_path / "lower.txt.gz", ["true"], guest=guest, level="L0k")
+        recording = _priced(lambda: record(path, work, guest=guest))
+        low = tmp_path / "lower.txt.gz"
+        lower = _priced(lambda: record(low, ["true"], guest=guest, level="L0k"))
         # A guest keeps the programs that run in it in its own memory, as long as it is up.
         own = "schedlab-programs"
         listing = f"cat /sys/kernel/tracing/kprobe_events; ls $OUT; ls -I {own} /dev/shm"
@@ -192,9 +202,7 @@ def test_a_guest_is_recorded_with_probes(
     assert left.output == ""
     # Of all probes only those of places and states are in the lower one.
     assert (lower.level, lower.allowed) == ("L0k", "L1")
-    probed = {
-        line.split()[2] for line in _lines(tmp_path / "lower.txt.gz") if line[:9] == "# probe: "
-    }
+    probed = {line.split()[2] for line in _lines(low) if line[:9] == "# probe: "}
     assert "k_place" in probed
     assert not probed & {"k_enq", "k_tick", "k_resched"}
     # A task queued after a sleep is placed (ENQUEUE_WAKEUP is 1), unless its dequeue was delayed
