@@ -199,6 +199,8 @@ pub struct Costs {
     /// Further time of that where a fair task runs on that CPU and the woken one may preempt it, which is then found out
     /// (`check_preempt_wakeup_fair`): not of `SCHED_BATCH` and `SCHED_IDLE`.
     pub wakeup_preempt: Time,
+    /// Further time of a fair task's wake-up by another task where it may run on several CPUs, of which one is chosen (`select_task_rq_fair`).
+    pub wakeup_select: Time,
     /// What a delayed dequeue (EEVDF) saves of a sleep and the wake-up that ends it: the sleeping task is neither dequeued nor enqueued
     /// again.
     pub lingering: Time,

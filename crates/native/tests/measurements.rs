@@ -31,6 +31,7 @@ fn measured(calibration: &Value) -> impl Iterator<Item = &str> {
         "unknown",
     ];
     let between = [
+        "wakeup_select",
         "wakeup_remote",
         "wakeup_far",
         "schedule_far",

@@ -218,6 +218,11 @@ impl TaskStruct {
         self.affinity.as_ref().is_none_or(|allowed| allowed.contains(cpu.index()))
     }
 
+    /// Whether it may run on one CPU alone (`nr_cpus_allowed`), of a machine of several.
+    pub fn is_bound(&self) -> bool {
+        self.affinity.as_ref().is_some_and(|allowed| allowed.count() == 1)
+    }
+
     /// `task_has_idle_policy`.
     #[inline]
     pub(crate) const fn has_idle_policy(&self) -> bool {

@@ -133,6 +133,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             cache_refill: Time::from_nanos(120),
             wakeup: Time::from_nanos(700),
             wakeup_preempt: Time::from_nanos(60),
+            wakeup_select: Time::from_nanos(430),
             wakeup_remote: Time::from_nanos(900),
             wakeup_far: Time::from_nanos(640),
             schedule_far: Time::from_nanos(810),

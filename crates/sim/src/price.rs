@@ -34,6 +34,8 @@ pub(crate) struct Prices {
     pub(crate) free_switches: bool,
     pub(crate) wakeup: u64,
     pub(crate) wakeup_preempt: u64,
+    /// Nothing on one CPU.
+    pub(crate) wakeup_select: u64,
     pub(crate) lingering: u64,
     wakeup_remote: u64,
     wakeup_far: u64,
@@ -229,6 +231,7 @@ impl Prices {
             cache_refill_llc: costs.cache_refill_llc.as_nanos(),
             wakeup: costs.wakeup.as_nanos(),
             wakeup_preempt: costs.wakeup_preempt.as_nanos(),
+            wakeup_select: if cpus > 1 { costs.wakeup_select.as_nanos() } else { 0 },
             lingering: costs.lingering.as_nanos(),
             wakeup_remote: costs.wakeup_remote.as_nanos(),
             wakeup_far: costs.wakeup_far.as_nanos(),

@@ -6,7 +6,7 @@
 
 use schedlab_model::{Costs, CpuId, EventSink, Policy, TaskState, Time};
 use schedlab_program::Op;
-use schedlab_sched::Clocks;
+use schedlab_sched::{Class, Clocks};
 
 use crate::engine::{Engine, task_id};
 use crate::event_queue::NEVER;
@@ -264,6 +264,17 @@ impl<S: EventSink> Engine<'_, S> {
         let current = self.sched.task(task_id(current)).policy;
         let compared = matches!(current, Policy::Other | Policy::Batch);
         if compared && self.sched.task(task_id(task)).policy == Policy::Other { price } else { 0 }
+    }
+
+    /// What choosing a CPU takes a task that wakes another one, which may run on several (`select_task_rq_fair`). An interrupt mostly finds the
+    /// CPU idle that the task was on last, and looks no further.
+    #[inline]
+    pub(crate) fn wakeup_select(&self, task: u32, waker: u32) -> u64 {
+        if self.prices.wakeup_select == 0 || waker == NONE {
+            return 0;
+        }
+        let woken = self.sched.task(task_id(task));
+        if woken.class == Class::Fair && !woken.is_bound() { self.prices.wakeup_select } else { 0 }
     }
 
     /// A task was woken on a CPU: if its current task is to be rescheduled for that, its queue's clock is not read until the switch.

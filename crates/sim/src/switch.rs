@@ -51,7 +51,8 @@ impl<S: EventSink> Engine<'_, S> {
         self.hold_clock(target);
         self.emit(cpu, EventKind::Waking { task: task_id(task), waker: task_id(waker), target: CpuId(target) });
         let remote = if target == cpu { 0 } else { self.wakeup_elsewhere(target, cpu) };
-        let cost = self.prices.wakeup + self.wakeup_preempt(task, target) - self.delayed_dequeue_wakeup(task) + remote;
+        let further = self.wakeup_select(task, waker) + self.wakeup_preempt(task, target) + remote;
+        let cost = self.prices.wakeup - self.delayed_dequeue_wakeup(task) + further;
         // A CPU that takes the interrupt itself has left idle for that.
         let taken_here = waker == NONE && target == cpu;
         let exit =

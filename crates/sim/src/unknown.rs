@@ -78,7 +78,7 @@ impl Unknown {
 }
 
 /// All costs with their names.
-pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 71] {
+pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 72] {
     [
         ("switch", costs.switch),
         ("schedule", costs.schedule),
@@ -88,6 +88,7 @@ pub(crate) fn named(costs: &Costs) -> [(&'static str, Time); 71] {
         ("cache_refill_llc", costs.cache_refill_llc),
         ("wakeup", costs.wakeup),
         ("wakeup_preempt", costs.wakeup_preempt),
+        ("wakeup_select", costs.wakeup_select),
         ("lingering", costs.lingering),
         ("wakeup_remote", costs.wakeup_remote),
         ("wakeup_far", costs.wakeup_far),

@@ -7,7 +7,7 @@ use schedlab_model::{Costs, Time};
 use super::fork_cost::{COMPUTATION, FIRST_WORK};
 use super::labels::{
     BURST, BURST_HERE, BURST_THERE, DELAYS, FEW_HOP, FLOWS, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
-    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
+    READ_IN_A_FLOW, SEMAPHORE_HOP, WAKES, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
 };
 use super::messages::{PAGE, PAGES};
 use super::stats::Spread;
@@ -165,6 +165,7 @@ impl Found<'_> {
             cache_refill_llc: Time::ZERO,
             wakeup: time("wakeup"),
             wakeup_preempt: time("wakeup_preempt"),
+            wakeup_select: time("wakeup_select"),
             lingering: time("lingering"),
             wakeup_remote: time("wakeup_remote"),
             wakeup_far: time("wakeup_far"),
@@ -374,6 +375,9 @@ fn sleeping(found: &mut Found<'_>) {
 }
 
 fn waking(found: &mut Found<'_>) {
+    if let Some(bound) = found.direct(WAKES[0]) {
+        found.cost("wakeup_select", found.direct(WAKES[1]), bound.median_ns);
+    }
     // A pipe's reader on the other CPU has used it last, and finds then that its writer has.
     let (exchange, pipe) = (found.exchange(), found.get("pipe_far"));
     let busy = found.direct("write_that_wakes_on_a_busy_cpu");

@@ -10,6 +10,9 @@ pub(super) const LATE_LONG: &str = "late_after_two_ticks";
 pub(super) const WRITES: [&str; 2] = ["writes_that_wake_on_an_idle_cpu", "writes_that_wake_on_a_halted_cpu"];
 pub(super) const DELAYS: [&str; 2] = ["delay_of_a_task_woken_on_an_idle_cpu", "delay_of_a_task_woken_on_a_halted_cpu"];
 
+/// The names of wake-ups here, while another CPU computes: of tasks that are bound to this one, and of such as may run on either.
+pub(super) const WAKES: [&str; 2] = ["write_that_wakes_here_beside_another", "write_that_wakes_a_free_task_here"];
+
 /// The names of hops in the two rings of sockets.
 pub(super) const FEW_HOP: &str = "hop_in_a_ring_of_2_sockets";
 pub(super) const MORE_HOP: &str = "hop_in_a_ring_of_4_sockets";

@@ -37,7 +37,7 @@ use bench::Bench;
 use derive::Derived;
 use labels::{
     BURST, BURST_HERE, BURST_THERE, DELAYS, FEW_HOP, LATE_LONG, LATE_LONGER, LATE_SHORT, MORE_HOP, NORMAL_HOP,
-    READ_IN_A_FLOW, SEMAPHORE_HOP, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
+    READ_IN_A_FLOW, SEMAPHORE_HOP, WAKES, WRITE_IN_A_FLOW, WRITES, hop, message, sizes,
 };
 use stats::Samples;
 pub use stats::Spread;
@@ -193,6 +193,9 @@ fn pass(bench: &Bench, samples: &mut Samples) -> Result<(), NativeError> {
     samples.add("interrupt_that_wakes_here", sleeping::interrupts(bench)?);
     if let Some(there) = bench.there {
         samples.add("write_that_wakes_on_a_busy_cpu", waking::wakeup(bench, Where::Busy(there))?);
+        for (name, free) in WAKES.into_iter().zip([false, true]) {
+            samples.add(name, waking::wakeup(bench, Where::Beside { there, free })?);
+        }
         let crossings = waking::crossings(bench, there)?;
         samples.add("write_that_wakes_on_a_switching_cpu", crossings.writes);
         samples.add("run_of_a_task_woken_on_a_switching_cpu", crossings.runs);

@@ -28,6 +28,8 @@ pub(crate) enum Where {
     Here,
     /// Another one, on which a task computes that the sleepers do not preempt.
     Busy(u32),
+    /// The waker's own, while a task computes on another one: the sleepers are bound to theirs or `free` to go there.
+    Beside { there: u32, free: bool },
 }
 
 /// One write that wakes a sleeping reader that does not preempt the writer.
@@ -47,7 +49,7 @@ fn wakeup_through<L: Link>(
     open: fn(&Bench) -> Result<L, NativeError>,
 ) -> Result<Vec<f64>, NativeError> {
     let (cpu, count) = match place {
-        Where::Here => (bench.here, SLEEPERS),
+        Where::Here | Where::Beside { .. } => (bench.here, SLEEPERS),
         Where::Busy(there) => (there, SLEEPERS),
     };
     let (woken, calm) = (&bench.words[0], &bench.words[1]);
@@ -56,6 +58,9 @@ fn wakeup_through<L: Link>(
     let pipes = (0..count).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
     let sleepers = pipes.iter().map(|pipe| {
         bench.helper(cpu, Policy::Batch, || {
+            if let Where::Beside { there, free: true } = place {
+                let _ = system::set_affinity(0, &[cpu, there]);
+            }
             loop {
                 pipe.receive();
                 woken.fetch_add(1, SeqCst);
@@ -65,7 +70,7 @@ fn wakeup_through<L: Link>(
     let _sleepers = sleepers.collect::<Result<Vec<Helper>, _>>()?;
     let _hog = match place {
         // Computes while a batch is timed; between batches it lets the sleepers run.
-        Where::Busy(_) => Some(bench.helper(cpu, Policy::Other, || {
+        Where::Busy(there) | Where::Beside { there, .. } => Some(bench.helper(there, Policy::Other, || {
             loop {
                 if calm.load(Relaxed) == 1 {
                     std::hint::spin_loop();
@@ -78,7 +83,7 @@ fn wakeup_through<L: Link>(
     };
     // Until all were woken and sleep again.
     let settle = |expected: u64| {
-        if place != Where::Here {
+        if matches!(place, Where::Busy(_)) {
             return await_count(woken, expected);
         }
         let start = monotonic();

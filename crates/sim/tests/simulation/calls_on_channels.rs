@@ -142,6 +142,23 @@ fn a_task_that_may_preempt_its_waker_is_compared_with_it() {
 }
 
 #[test]
+fn a_cpu_is_chosen_for_a_woken_task_that_may_run_on_several() {
+    // As before on the first of two CPUs, of which a task computes on the other; choosing takes 9. For a bound task there is no choice, and an
+    // interrupt (the writer's timer) looks no further.
+    let with = |affinity: Vec<u32>| {
+        let costs = Costs { wakeup: micros(4), wakeup_select: micros(9), ..costs() };
+        let of = |affinity| Attributes { affinity, ..Attributes::default() };
+        let sleeps = vec![Step::Sleep(microseconds(50)), Step::Run(microseconds(100)), write(1)];
+        let reader = task("reader", 1, Attributes { policy: Policy::Batch, ..of(affinity) }, vec![read(1)]);
+        let beside = task("beside", 1, of(vec![1]), vec![Step::Run(microseconds(10_000))]);
+        ran(vec![reader, task("writer", 1, of(vec![0]), sleeps), beside], ChannelKind::Pipe, 2, costs)[1]
+    };
+    assert_eq!(with(vec![]), 108 + 9);
+    assert_eq!(with(vec![0, 1]), 108 + 9);
+    assert_eq!(with(vec![0]), 108);
+}
+
+#[test]
 fn a_run_queue_that_another_cpu_has_used_takes_longer() {
     // Two readers sleep on CPU 1, on which a third task computes that they do not preempt; the writer on CPU 0 wakes both, one after the other. The
     // first wake-up finds the queue as CPU 1 has used it, 5; the second does not. The first switch there finds it as CPU 0 has, 7, the next ones do not.

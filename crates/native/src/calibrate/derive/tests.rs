@@ -56,6 +56,9 @@ fn measured(costs: &Costs) -> BTreeMap<String, Spread> {
     add("switch", ns(costs.switch));
     add("yield_alone", call + ns(costs.schedule));
     add("write_that_wakes_here", wakes);
+    // Beside another CPU that computes.
+    add(WAKES[0], wakes + 40.0);
+    add(WAKES[1], wakes + 40.0 + ns(costs.wakeup_select));
     // The writer finds a pipe that the other CPU has used, and so does the reader.
     let far = wakes + ns(costs.pipe_far) + ns(costs.wakeup_remote);
     add("write_that_wakes_on_a_busy_cpu", far);
@@ -150,6 +153,7 @@ fn example() -> Costs {
         cache_refill_llc: Time::ZERO,
         wakeup: ns(800),
         wakeup_preempt: ns(70),
+        wakeup_select: ns(450),
         lingering: ns(300),
         wakeup_remote: ns(200),
         wakeup_far: ns(1_700),
@@ -242,7 +246,7 @@ fn the_parts_are_found_again() {
     let costs = example();
     let derived = derive(&measured(&costs), 2, 250);
     assert_eq!(derived.costs, costs);
-    assert_eq!(derived.spread.len(), 72);
+    assert_eq!(derived.spread.len(), 73);
     assert!(derived.notes.is_empty(), "{:?}", derived.notes);
 }
 
@@ -261,7 +265,7 @@ fn without_flows_a_socket_s_messages_take_what_they_do_in_bursts() {
 fn what_is_not_measured_is_unknown_and_said() {
     let mut measured = measured(&example());
     measured.retain(|name, _| {
-        !["there", "busy", "idle_cpu", "migration"].iter().any(|of_several| name.contains(of_several))
+        !["there", "busy", "idle_cpu", "migration", "here_beside"].iter().any(|of_several| name.contains(of_several))
     });
     let derived = derive(&measured, 1, 250);
     assert_eq!(derived.costs.unknown, BETWEEN);

@@ -26,6 +26,7 @@ pub fn some_costs() -> Costs {
         cache_refill_llc: nanos(3300),
         wakeup: nanos(700),
         wakeup_preempt: Time::ZERO,
+        wakeup_select: Time::ZERO,
         wakeup_remote: nanos(900),
         wakeup_far: Time::ZERO,
         schedule_far: Time::ZERO,

@@ -124,6 +124,7 @@ pub fn case() -> impl Strategy<Value = Case> {
         // What others have used takes longer, and what is kept nowhere.
         Just(Costs {
             wakeup_preempt: Time::from_nanos(60),
+            wakeup_select: Time::from_nanos(430),
             wakeup_far: Time::from_nanos(640),
             schedule_far: Time::from_nanos(810),
             ipi_halted: Time::from_nanos(4100),
