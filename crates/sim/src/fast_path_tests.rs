@@ -167,6 +167,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         }),
         1 => Just(Costs { balance: Time::from_nanos(50), ..Costs::ideal() }),
         1 => Just(Costs { wakeup_far: Time::from_nanos(640), ..Costs::ideal() }),
+        1 => Just(Costs { wakeup_select: Time::from_nanos(430), ..Costs::ideal() }),
         1 => Just(Costs {
             pipe_far: Time::from_nanos(170),
             schedule_far: Time::from_nanos(810),

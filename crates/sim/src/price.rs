@@ -380,6 +380,7 @@ impl Prices {
             | self.ipi_halted
             | self.ipi_taken
             | self.wakeup_preempt
+            | self.wakeup_select
             | self.lingering
             | self.schedule;
         let idling = self.idle_exit

@@ -288,18 +288,18 @@ fn messages(found: &mut Found<'_>) {
         found.cost("pipe_far", Some(first), 0.0);
         found.cost("pipe_far_message", Some(message), 0.0);
     }
-    if let Some([first, message]) = far(found, "socket") {
+    if let Some([first, by_turns]) = far(found, "socket") {
         found.cost("socket_far", Some(first), 0.0);
         // A call of so many finds the channel as the other CPU has left it.
         let first = found.get("socket_far") / FLOWS as f64;
         for (name, flow, verb) in
             [("socket_far_write", WRITE_IN_A_FLOW, "write"), ("socket_far_read", READ_IN_A_FLOW, "read")]
         {
-            let near = found.direct(&self::message("socket", verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
-            // Where CPUs have turns there is no flow: by turns, too, each CPU's messages are the other's.
+            let near = found.direct(&message("socket", verb, 1, "here")).map_or(0.0, |spread| spread.median_ns);
+            // Where CPUs have turns no flow is measured, but the mean of a write and a read of messages that each CPU handles in its turn.
             match found.direct(flow) {
                 Some(each) => found.cost(name, Some(each), near + first),
-                None => found.cost(name, Some(message), 0.0),
+                None => found.cost(name, Some(by_turns), 0.0),
             }
         }
     }

@@ -48,14 +48,11 @@ fn wakeup_through<L: Link>(
     place: Where,
     open: fn(&Bench) -> Result<L, NativeError>,
 ) -> Result<Vec<f64>, NativeError> {
-    let (cpu, count) = match place {
-        Where::Here | Where::Beside { .. } => (bench.here, SLEEPERS),
-        Where::Busy(there) => (there, SLEEPERS),
-    };
+    let cpu = if let Where::Busy(there) = place { there } else { bench.here };
     let (woken, calm) = (&bench.words[0], &bench.words[1]);
     woken.store(0, SeqCst);
     calm.store(0, SeqCst);
-    let pipes = (0..count).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
+    let pipes = (0..SLEEPERS).map(|_| open(bench)).collect::<Result<Vec<L>, _>>()?;
     let sleepers = pipes.iter().map(|pipe| {
         bench.helper(cpu, Policy::Batch, || {
             if let Where::Beside { there, free: true } = place {
@@ -99,9 +96,9 @@ fn wakeup_through<L: Link>(
         pipes.iter().for_each(Link::send);
         let time = bench.since(start);
         calm.store(0, SeqCst);
-        expected += count as u64;
+        expected += SLEEPERS as u64;
         settle(expected);
-        time / count as f64
+        time / SLEEPERS as f64
     };
     system::sleep(2_000_000);
     (0..5).for_each(|_| {
