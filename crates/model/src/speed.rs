@@ -145,7 +145,7 @@ impl Speed {
     /// The rate of a CPU that works at its nominal speed, in millionths.
     pub const NOMINAL: u32 = Percentage::WHOLE.thousandths() * Percentage::WHOLE.thousandths();
 
-    /// How long a turn is where all CPUs are busy (`TURN_US` in `python/schedlab/vm/command.py`).
+    /// How long a turn is on average where all CPUs are busy (`TURN_US` in `python/schedlab/vm/command.py`).
     pub const TURN: Time = Time::from_nanos(2_500);
 
     /// Whether the speed is always the nominal one.

@@ -18,7 +18,7 @@ INSTRUCTION_NS = 2
 """Nanoseconds an instruction takes in a guest whose clock counts them."""
 
 TURN_US = 2.5
-"""Microseconds of a turn where all CPUs of such a guest are busy.
+"""Microseconds of a turn on average, where all CPUs of such a guest are busy.
 
 No longer than a wake-up takes: the shorter turns are, the nearer CPUs come to going on all at once,
 and the longer the guest takes.
@@ -35,10 +35,11 @@ def counting(cpus: int) -> tuple[str, ...]:
     """Return QEMU's options for a guest whose clock is the number of its instructions.
 
     Time passes by instructions alone: an idle guest goes on to its next timer at once. One thread
-    runs all CPUs, each for an equal part of the time to the next timer; so there is one every
+    runs all CPUs, each for a part of the time that is left to the next timer; so there is one every
     `TURN_US` for each CPU, of a filter for a network that has no packets. By no more than such a
-    round is a CPU ahead of another, and with N of them busy an instruction takes each N times as
-    long.
+    round is a CPU ahead of another, and with N of them busy an instruction takes N times as long on
+    average. Turns are not equal: once a timer has expired QEMU begins anew for each CPU, and the
+    first has the largest part.
 
     Raises:
         InputError: QEMU is older than 8.1 and several CPUs are asked for.

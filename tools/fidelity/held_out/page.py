@@ -31,13 +31,14 @@ relative to their number, or to a tenth of all switches where that is more; of a
 kernel* says whether such runs meet the goal; where they do not, chance alone exceeds it."""
 
 _TURNS = """\
-Several CPUs of a guest have turns in one thread of QEMU's, each of 2.5 µs where all are busy, and
-its clock is the number of their instructions, so that no load disturbs them. With N CPUs busy each
-of the kernel's operations takes N times as long as with one, which is simulated
-([how](../concepts/hardware.md#turns)). The length of a turn is not: a wake-up on another CPU comes
-up to a round late, and shorter work takes less or more than N times as long by where in a round it
-begins. Ticks, slices and work, which are longer, keep their time. Single decisions of 2 and 4
-CPUs are in [decisions](fidelity.md)."""
+Several CPUs of a guest have turns in one thread of QEMU's, and its clock is the number of their
+instructions, so that no load disturbs them. With N CPUs busy each of the kernel's operations takes
+N times as long as with one, which is simulated ([how](../concepts/hardware.md#turns)). Turns are
+not equal, which is not simulated: which CPUs are fast follows from which of them are busy, and the
+fastest of four has more than twice the slowest's instructions. Nor is a turn's length: a wake-up on
+another CPU comes up to a round late, and shorter work takes less or more than N times as long by
+where in a round it begins. Ticks, slices and computing for a time keep theirs. Single decisions of
+2 and 4 CPUs are in [decisions](fidelity.md)."""
 
 _SEVERAL = """\
 Guests of several CPUs run in this machine's time where QEMU is older than 8.1, the first that
