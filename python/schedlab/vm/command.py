@@ -39,7 +39,7 @@ def counting(cpus: int) -> tuple[str, ...]:
     `TURN_US` for each CPU, of a filter for a network that has no packets. By no more than such a
     round is a CPU ahead of another, and with N of them busy an instruction takes N times as long on
     average. Turns are not equal: once a timer has expired QEMU begins anew for each CPU, and the
-    first has the largest part.
+    first that it comes to has the largest part.
 
     Raises:
         InputError: QEMU is older than 8.1 and several CPUs are asked for.
